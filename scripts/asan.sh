@@ -12,4 +12,4 @@ fi
 host=$(rustc +nightly --version --verbose | sed -n 's/^host: //p')
 export RUSTFLAGS="-Zsanitizer=address ${RUSTFLAGS:-}" SEQUENCES="${SEQUENCES:-2000}"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/asan
-cargo +nightly test --target "$host" --package esker-c --test hostile --test reentry --test sequences
+cargo +nightly test --target "$host" --package esker-c --test invalid_arguments --test reentry --test sequences

@@ -59,18 +59,18 @@ symbols() {
 
 # Runs Esker's test program for the C++ interface, which must also pass on LevelDB.
 cxx() {
-    local program=$work/cxx dir library said=""
+    local program=$work/cxx dir library output=""
     ${CXX:-g++} -std=c++17 -O1 -w -o "$program" bindings/leveldb/tests/shim.cc -L"$shim" -lleveldb
     for library in /nonexistent "$shim"; do
         dir=$(mktemp -d)
-        if ! said=$(LD_LIBRARY_PATH=$library "$program" "$dir" 2>&1); then
-            say "cxx: FAILED with LD_LIBRARY_PATH=$library: $said"
+        if ! output=$(LD_LIBRARY_PATH=$library "$program" "$dir" 2>&1); then
+            say "cxx: FAILED with LD_LIBRARY_PATH=$library: $output"
             failed=1
             return 0
         fi
         rm -rf "$dir"
     done
-    say "cxx: $said, as on LevelDB"
+    say "cxx: $output, as on LevelDB"
 }
 
 # Downloads Debian's source of LevelDB to $work/source, from this machine's package sources. Uses

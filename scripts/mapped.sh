@@ -31,8 +31,8 @@ fresh() {
     rm -f "$work/image"
     truncate -s "$2M" "$work/image"
     # shellcheck disable=SC2086
-    if ! "mkfs.$1" -q $3 "$work/image" >"$work/said" 2>&1 || ! mount -t "$1" -o "loop$4" "$work/image" "$disk" 2>>"$work/said"; then
-        echo "skipped $1 ${4#,}: $(head -1 "$work/said")" >&2
+    if ! "mkfs.$1" -q $3 "$work/image" >"$work/output" 2>&1 || ! mount -t "$1" -o "loop$4" "$work/image" "$disk" 2>>"$work/output"; then
+        echo "skipped $1 ${4#,}: $(head -1 "$work/output")" >&2
         return 1
     fi
 }
@@ -55,25 +55,25 @@ attack() {
     tried=$((tried + 1))
     if ! env ESKER_MAPPED_DIR="$disk" ESKER_MAPPED_WANT="$want" ESKER_MAPPED_ATTACK="$3" \
         ESKER_MAPPED_FREE="$4" ESKER_MAPPED_NOTES="$work/notes" ESKER_MAPPED_ONLY="$only" \
-        "$program" --exact attacked --nocapture >"$work/said" 2>&1; then
+        "$program" --exact file_system_attack --nocapture >"$work/output" 2>&1; then
         echo "failed: $name" >&2
-        tail -30 "$work/said" >&2
+        tail -30 "$work/output" >&2
         failed=$((failed + 1))
     fi
-    grep 'bytes copied into' "$work/said" >&2 || true
+    grep 'bytes copied into' "$work/output" >&2 || true
 }
 
 # Attacks a single file that is memory-mapped on any file system. Arguments: name, attack command.
 attack_file() {
     tried=$((tried + 1))
     if ! env ESKER_MAPPED_DIR="$disk" ESKER_MAPPED_FAULT="$2" \
-        "$unit" --exact fs::mapped::tests::pages_that_cannot_be_had_are_errors_or_written --nocapture >"$work/said" 2>&1; then
+        "$unit" --exact fs::mapped::tests::unavailable_pages_are_errors_or_written --nocapture >"$work/output" 2>&1; then
         echo "failed: $1" >&2
-        tail -30 "$work/said" >&2
+        tail -30 "$work/output" >&2
         failed=$((failed + 1))
     fi
     echo "$1:" >&2
-    grep 'bytes were copied' "$work/said" >&2 || true
+    grep 'bytes were copied' "$work/output" >&2 || true
 }
 
 # Mounts the same image again and checks the expected content. Arguments: type, mount options.
@@ -81,9 +81,9 @@ again() {
     umount "$disk"
     mount -t "$1" -o "loop$2" "$work/image" "$disk"
     if ! env ESKER_MAPPED_DIR="$disk" ESKER_MAPPED_NOTES="$work/notes" \
-        "$program" --exact after_the_attack --nocapture >"$work/said" 2>&1; then
+        "$program" --exact durable_writes_after_remount --nocapture >"$work/output" 2>&1; then
         echo "failed: $1, mounted again" >&2
-        tail -30 "$work/said" >&2
+        tail -30 "$work/output" >&2
         failed=$((failed + 1))
     fi
 }
@@ -91,20 +91,20 @@ again() {
 # Tests one combination. Arguments: file system, size in MiB, mkfs options, mount options, attack,
 # expected error.
 one() {
-    local kind=$1 how=$5 want=$6 command mend="" name="$1 ${4#,}"
+    local kind=$1 how=$5 want=$6 command repair="" name="$1 ${4#,}"
     case $how in
-    full) command=$fill mend=$free ;;
-    shared) command="$share && { $fill; }" mend=$free ;;
+    full) command=$fill repair=$free ;;
+    shared) command="$share && { $fill; }" repair=$free ;;
     shutdown) command=$shut_down ;;
     abort) command=$abort ;;
     esac
     # After a shutdown, the file system cannot be used for the other `wal_io`.
     local ways="mmap write" way
-    [ -z "$mend" ] || ways=both
+    [ -z "$repair" ] || ways=both
     [ "$quick" = no ] || ways=mmap
     for way in $ways; do
         fresh "$kind" "$2" "$3" "$4" || { left_out=$((left_out + 1)); return 0; }
-        attack "$name, $how" "$want" "$command" "$mend" "${way#both}"
+        attack "$name, $how" "$want" "$command" "$repair" "${way#both}"
         again "$kind" "$4"
         umount "$disk"
     done

@@ -59,6 +59,6 @@ cp Cargo.lock "$program/Cargo.lock"
 cd "$program"
 # shellcheck disable=SC2086
 CARGO_TARGET_DIR=$target/packaged cargo build --quiet $offline
-said=$("$target/packaged/debug/program")
-[ "$said" = "banana = yellow" ] || fail "unexpected output of the README's program: $said"
+output=$("$target/packaged/debug/program")
+[ "$output" = "banana = yellow" ] || fail "unexpected output of the README's program: $output"
 echo "packages: ${packages[*]} $version"

@@ -35,7 +35,7 @@ quick) # a contributor's loop
     step cargo fmt --all --check
     step cargo clippy --package esker --all-targets -- -D warnings
     step cargo test --package esker --lib
-    step cargo test --package esker --test surface --test handles --test model --test repair
+    step cargo test --package esker --test public_api --test handles --test model --test repair
     step cargo xtask tidy
     exit 0
     ;;

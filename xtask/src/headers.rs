@@ -23,26 +23,26 @@ const INTRODUCTION: &str = "\
 /* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
  *
  * Ownership:
- *  1. What an esker_*_create or esker_open gives is freed by the function of the same type that
- *     ends in _destroy, once; freeing NULL does nothing. The store may be freed before or after
- *     its iterators and snapshots, which stay readable until it is opened again, removed or
- *     repaired; then they may fail, but show nothing else.
- *  2. A buffer (a pointer and a length), a string or a path that is passed in is only lent for the
- *     call. A buffer of length 0 may be NULL; strings end with a zero byte; names and values of
+ *  1. An object returned by an esker_*_create function or by esker_open is freed once, by the
+ *     function of the same type that ends in _destroy. Freeing NULL does nothing. The store may be
+ *     freed before or after its iterators and snapshots. They stay readable until the store is
+ *     opened again, removed or repaired. Then they may fail, but return no other data.
+ *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
+ *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names and values of
  *     options are UTF-8.
- *  3. A value or a text that is given out is the caller's, to be freed with esker_free (or free).
- *     Keys and values of an iterator, and values shown to a function, are lent until the iterator
- *     moves or the function returns.
+ *  3. A returned value or text belongs to the caller and is freed with esker_free (or free). Keys
+ *     and values of an iterator, and values passed to a callback, are borrowed until the iterator
+ *     moves or the callback returns.
  *  4. A function that can fail returns ESKER_OK or one of the codes below. Its last argument may be
- *     NULL; otherwise *message must be NULL or a text from an earlier call, and becomes, on failure
- *     only, a sentence to be freed with esker_free. A missing key is no failure.
+ *     NULL. Otherwise *message must be NULL or a text from an earlier call. Only a failure sets it,
+ *     to a message that is freed with esker_free. A missing key is not a failure.
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
  *     crash. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot; options, batches and
  * iterators by one at a time. The caller's own functions (comparators, filters) are called from
- * any thread, and must neither throw nor jump out, nor use the store they are called for: its
- * functions fail then with ESKER_INVALID_ARGUMENT.
+ * any thread. They must not throw or jump out, and must not use the store they are called for: its
+ * functions then fail with ESKER_INVALID_ARGUMENT.
  *
  * Keys have at most 1 MiB, values at most 1 GiB.
  */";
@@ -85,5 +85,7 @@ pub fn check(root: &Path) -> Result<(), String> {
     if found == render(root)? {
         return Ok(());
     }
-    Err(format!("{FILE} is not what the code says: run `cargo xtask headers` and commit it"))
+    Err(format!(
+        "{FILE} differs from the generated header: run `cargo xtask headers` and commit it"
+    ))
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_knob_has_a_row_and_a_sentence() {
+    fn every_option_has_a_row_and_a_description() {
         let text = render();
         for spec in OPTIONS.iter() {
             assert!(text.contains(&format!("| `{}` |", spec.name)), "{}", spec.name);

@@ -1,7 +1,7 @@
 //! The tree keeps its shape: `cargo xtask tidy` as a test.
 
 #[test]
-fn the_tree_is_tidy() {
+fn source_tree_is_tidy() {
     let problems = xtask::tidy::problems(&xtask::root()).unwrap();
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
 }

@@ -17,7 +17,7 @@ const KEYS: u32 = 10_000;
 const GETS: u32 = 100_000;
 const ROUNDS: usize = 60;
 
-unsafe extern "C" fn see(state: *mut c_void, value: *const u8, len: usize) {
+unsafe extern "C" fn visit(state: *mut c_void, value: *const u8, len: usize) {
     // SAFETY: `state` is the buffer passed to the get; `value` has `len` bytes.
     unsafe {
         let buffer = &mut *state.cast::<Vec<u8>>();
@@ -84,7 +84,7 @@ fn main() {
         // SAFETY: key and buffer outlive the call; values are freed.
         times[1].push(nanoseconds_each(|key| unsafe {
             let (start, len) = (key.as_ptr(), key.len());
-            black_box(esker_get_visit(Some(own), None, 1, start, len, state, Some(see), None));
+            black_box(esker_get_visit(Some(own), None, 1, start, len, state, Some(visit), None));
         }));
         // SAFETY: as above.
         times[2].push(nanoseconds_each(|key| unsafe {

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_those_of_the_table_in_the_documentation() {
+    fn error_codes_match_documentation() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
         let page = std::fs::read_to_string(page).unwrap();
         let row = |name: &str, code: i32| {

@@ -70,7 +70,7 @@ unsafe extern "C" fn greedy_compare(
 }
 
 #[test]
-fn a_comparator_that_uses_its_own_store_is_refused_and_does_not_wait_for_ever() {
+fn comparator_that_calls_its_own_store_is_refused_without_deadlock() {
     let dir = tempfile::tempdir().unwrap();
     let path = c_path(&dir.path().join("db"));
     let greedy = Greedy::default();

@@ -6,10 +6,10 @@
 //! Regression covered: a batch appended to itself.
 #![allow(unsafe_code)]
 
-mod world;
+mod random_calls;
 
-use world::model::Rng;
-use world::{leveldb, own};
+use random_calls::model::Rng;
+use random_calls::{leveldb, own};
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -40,18 +40,18 @@ fn each(run: impl Fn(u64, usize, *mut u32)) {
 }
 
 #[test]
-fn any_order_of_eskers_calls_is_answered_rightly() {
+fn random_esker_call_sequences_match_model() {
     each(|seed, calls, freed| {
-        let mut world = own::World::new(seed, freed);
+        let mut world = own::RandomCalls::new(seed, freed);
         (0..calls).for_each(|_| world.step());
         world.end();
     });
 }
 
 #[test]
-fn any_order_of_leveldbs_calls_is_answered_rightly() {
+fn random_leveldb_call_sequences_match_model() {
     each(|seed, calls, freed| {
-        let mut world = leveldb::World::new(seed, freed);
+        let mut world = leveldb::RandomCalls::new(seed, freed);
         (0..calls).for_each(|_| world.step());
         world.end();
     });

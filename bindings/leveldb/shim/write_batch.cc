@@ -112,7 +112,7 @@ Status WriteBatch::Iterate(Handler *handler) const {
       return Status::Corruption("the WriteBatch holds an operation of an unknown kind");
     }
   }
-  if (found != Count(rep_)) return Status::Corruption("the WriteBatch does not hold as many operations as it says");
+  if (found != Count(rep_)) return Status::Corruption("the WriteBatch does not hold as many operations as its header states");
   return Status::OK();
 }
 

@@ -13,8 +13,9 @@ pub struct leveldb_writebatch_t {
     pub(crate) batch: Batch,
 }
 
-type SeePut = Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize)>;
-type SeeDelete = Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>;
+type VisitPut =
+    Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize)>;
+type VisitDelete = Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize)>;
 
 /// Creates an empty batch.
 #[unsafe(no_mangle)]
@@ -71,8 +72,8 @@ pub unsafe extern "C" fn leveldb_writebatch_delete(
 pub unsafe extern "C" fn leveldb_writebatch_iterate(
     batch: Option<&leveldb_writebatch_t>,
     state: *mut c_void,
-    put: SeePut,
-    deleted: SeeDelete,
+    put: VisitPut,
+    deleted: VisitDelete,
 ) {
     let Some(batch) = batch else { return };
     for op in batch.batch.operations() {

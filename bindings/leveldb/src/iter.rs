@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::text_of;
 use esker_c::failure::{Failure, Outcome};
 use esker_c::ffi;
-use esker_c::own::iter::{Walk, lend};
+use esker_c::own::iter::{Walk, borrowed_ptr};
 
 /// An iterator, or the failure of its creation.
 pub struct leveldb_iterator_t {
@@ -16,7 +16,7 @@ fn walk(iter: Option<&mut leveldb_iterator_t>) -> Option<&mut Walk> {
     iter?.walk.as_mut().ok()
 }
 
-fn standing(iter: Option<&leveldb_iterator_t>) -> Option<&Walk> {
+fn positioned(iter: Option<&leveldb_iterator_t>) -> Option<&Walk> {
     iter?.walk.as_ref().ok()
 }
 
@@ -29,7 +29,7 @@ pub extern "C" fn leveldb_iter_destroy(iter: Option<Box<leveldb_iterator_t>>) {
 /// Returns whether the iterator is positioned at a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_valid(iter: Option<&leveldb_iterator_t>) -> u8 {
-    u8::from(standing(iter).is_some_and(Walk::valid))
+    u8::from(positioned(iter).is_some_and(Walk::valid))
 }
 
 /// Moves to the first key.
@@ -84,7 +84,7 @@ pub extern "C" fn leveldb_iter_key(
     iter: Option<&leveldb_iterator_t>,
     keylen: Option<&mut usize>,
 ) -> *const c_char {
-    lend(standing(iter).map_or(&[], Walk::key), keylen)
+    borrowed_ptr(positioned(iter).map_or(&[], Walk::key), keylen)
 }
 
 /// Returns the current value, which is valid until the iterator moves.
@@ -93,7 +93,7 @@ pub extern "C" fn leveldb_iter_value(
     iter: Option<&leveldb_iterator_t>,
     vallen: Option<&mut usize>,
 ) -> *const c_char {
-    lend(standing(iter).map_or(&[], Walk::value), vallen)
+    borrowed_ptr(positioned(iter).map_or(&[], Walk::value), vallen)
 }
 
 /// Reports the iterator's failure in `errptr`; leaves `errptr` unchanged if there is none.

@@ -131,7 +131,7 @@ fn decode(rep: &[u8]) -> Outcome<Batch> {
     }
     let count = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     if found != count {
-        return Err(wrong("does not hold as many operations as it says"));
+        return Err(wrong("does not hold as many operations as its header states"));
     }
     Ok(batch)
 }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_leveldbs_layout_are_read() {
+    fn leveldb_batches_are_decoded() {
         let batch = decode(&rep(2, b"\x01\x01k\x02vw\x00\x01d")).unwrap();
         let operations: Vec<_> = batch.operations().collect();
         let (put, deleted) = (

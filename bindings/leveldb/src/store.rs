@@ -7,7 +7,7 @@ use esker::fs::Fs;
 use esker::fs::OsFs;
 use esker::{Db, Snapshot};
 use esker_bindings::settings::Settings;
-use esker_bindings::{properties, upkeep};
+use esker_bindings::{properties, removal};
 
 use crate::batch::leveldb_writebatch_t;
 use crate::iter::leveldb_iterator_t;
@@ -59,7 +59,7 @@ fn make_parents(memory: &dyn Fs, path: &std::path::Path) {
 /// Removes the store at `path`. As in LevelDB, a missing store is not an error, even if the
 /// directory holds files of other programs. A directory of another engine is refused.
 pub(crate) fn destroy(settings: &Settings, path: &std::path::Path) -> Outcome<()> {
-    Ok(upkeep::destroy(fs_of(settings), path)?)
+    Ok(removal::destroy(fs_of(settings), path)?)
 }
 
 /// Repairs the store at `path`.

@@ -257,17 +257,17 @@ static void Environments() {
   CHECK(text == "in memory" && !env->FileExists("/dir/file"));
 }
 
-struct Told : Logger {
+struct CountingLogger : Logger {
   int lines = 0;
   void Logv(const char *, std::va_list) override { lines++; }
 };
 
 static void Loggers() {
-  Told told;
+  CountingLogger logger;
   Options options;
-  options.info_log = &told;
+  options.info_log = &logger;
   auto db = Open("logged", options);
-  CHECK(told.lines > 0);
+  CHECK(logger.lines > 0);
   CHECK(typeid(*db) != typeid(DB));
   CHECK(dynamic_cast<Backwards *>(const_cast<Comparator *>(BytewiseComparator())) == nullptr);
   std::string key = "abc";

@@ -81,22 +81,22 @@ struct Given<'py> {
 /// Parses keyword arguments.
 pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     let mut plyvel = Given {
-        settings: Settings::unsaid(),
+        settings: Settings::unset(),
         comparator: None,
         comparator_name: None,
         read_only: false,
     };
-    let mut knobs = Vec::new();
+    let mut other_options = Vec::new();
     for (name, value) in given.into_iter().flatten() {
         let name: String = name.extract()?;
         if !plyvel.take(&name, &value).map_err(|error| named(value.py(), &name, error))? {
-            knobs.push((name, value));
+            other_options.push((name, value));
         }
     }
     let comparator = plyvel.order()?;
     plyvel.settings.comparator = comparator.clone().map(|order| order as _);
     let mut options = plyvel.settings.to_options().map_err(|error| bad_option(&error))?;
-    for (name, value) in knobs {
+    for (name, value) in other_options {
         set(&mut options, &name, &value)?;
     }
     options.validate().map_err(|error| bad_option(&error))?;

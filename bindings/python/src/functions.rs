@@ -3,7 +3,7 @@
 //! Invariant: the rows of `options()` are the engine's own option table.
 
 use esker::fs::OsFs;
-use esker_bindings::upkeep;
+use esker_bindings::removal;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -37,7 +37,7 @@ pub fn repair_db(
 #[pyfunction]
 pub fn destroy_db(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
     let path = arguments::path_of(name)?;
-    let done = py.detach(|| upkeep::destroy(OsFs::shared(), &path));
+    let done = py.detach(|| removal::destroy(OsFs::shared(), &path));
     done.map_err(|error| errors::raised(py, &error))
 }
 
@@ -71,14 +71,14 @@ impl OptionSpec {
 /// Returns the options that ``DB`` takes by Esker's own names, in the order of the documentation.
 #[pyfunction]
 pub fn options() -> Vec<OptionSpec> {
-    let row = |knob: &esker::OptionSpec| OptionSpec {
-        name: knob.name,
-        unit: knob.unit,
-        default: knob.default.clone(),
-        range: knob.range.to_string(),
-        when: knob.mutability.to_string(),
-        doc: knob.doc,
-        aliases: knob.aliases.to_vec(),
+    let row = |option: &esker::OptionSpec| OptionSpec {
+        name: option.name,
+        unit: option.unit,
+        default: option.default.clone(),
+        range: option.range.to_string(),
+        when: option.mutability.to_string(),
+        doc: option.doc,
+        aliases: option.aliases.to_vec(),
     };
     esker::OPTIONS.iter().map(row).collect()
 }

@@ -73,7 +73,7 @@ def everything_of(db):
     return calls, (batch, snapshot, steps, raw, of_snapshot, raw_of_snapshot)
 
 
-def test_everything_raises_once_the_database_is_closed(db, place):
+def test_calls_on_closed_database_raise(db, place):
     db[b"k"] = b"v"
     calls, made = everything_of(db)
     db.close()
@@ -90,7 +90,7 @@ def test_everything_raises_once_the_database_is_closed(db, place):
         assert again[b"k"] == b"v"
 
 
-def test_everything_raises_once_it_is_closed_itself(db):
+def test_calls_on_closed_objects_raise(db):
     db[b"k"] = b"v"
     for make in (db.iterator, db.raw_iterator, db.snapshot):
         with make() as thing:
@@ -103,7 +103,7 @@ def test_everything_raises_once_it_is_closed_itself(db):
     assert db[b"k"] == b"v"
 
 
-def test_an_iterator_outlives_its_snapshot(db):
+def test_iterator_outlives_snapshot(db):
     db[b"k"] = b"v"
     with db.snapshot() as snapshot:
         steps = snapshot.iterator()
@@ -111,7 +111,7 @@ def test_an_iterator_outlives_its_snapshot(db):
     assert list(steps) == [(b"k", b"v")]
 
 
-def test_a_database_that_is_dropped_is_closed(place):
+def test_dropped_database_is_closed(place):
     db = esker.DB(place, create_if_missing=True)
     db[b"k"] = b"v"
     seen = weakref.ref(db)
@@ -129,7 +129,7 @@ def test_a_database_that_is_dropped_is_closed(place):
         assert db[b"k"] == b"v"
 
 
-def test_closing_while_other_threads_work(place):
+def test_close_during_calls_of_other_threads(place):
     for _ in range(5):
         db = esker.DB(place, create_if_missing=True)
         began, unexpected = threading.Barrier(9), []
@@ -176,7 +176,7 @@ def python(text, *arguments):
     return done.stdout
 
 
-def test_a_program_may_end_with_everything_open(place):
+def test_program_may_exit_with_open_objects(place):
     python(
         """
         import sys, threading, esker
@@ -204,8 +204,8 @@ def test_a_program_may_end_with_everything_open(place):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_the_child_of_a_fork_finds_the_database_closed(place):
-    said = python(
+def test_database_is_closed_in_forked_child(place):
+    output = python(
         """
         import os, sys, esker
         db = esker.DB(sys.argv[1], create_if_missing=True)
@@ -226,6 +226,6 @@ def test_the_child_of_a_fork_finds_the_database_closed(place):
         """,
         place,
     )
-    assert said.count("closed") == 3 and "did not raise" not in said
+    assert output.count("closed") == 3 and "did not raise" not in output
     with esker.DB(place) as db:
         assert list(db) == [(b"after", b"x"), (b"k", b"v")]

@@ -17,14 +17,14 @@ def fill(db, count):
             batch.put(b"%05d" % number, b"value %d" % number)
 
 
-def test_the_stand_in_has_the_same_classes():
+def test_plyvel_replacement_has_same_classes():
     for name in esker.plyvel.__all__:
         if not name.startswith("__"):
             assert getattr(esker.plyvel, name) is getattr(esker, name)
     assert re.match(r"\d+\.\d+\.\d+", esker.plyvel.__version__)
 
 
-def test_names_may_be_text_bytes_or_paths(tmp_path):
+def test_names_may_be_str_bytes_or_paths(tmp_path):
     for number, kind in enumerate((str, os.fsencode, lambda path: path)):
         name = kind(tmp_path / f"db{number}")
         with esker.DB(name, create_if_missing=True) as db:
@@ -33,7 +33,7 @@ def test_names_may_be_text_bytes_or_paths(tmp_path):
     assert len(os.listdir(tmp_path)) == 3
 
 
-def test_every_option_of_the_engine_is_taken_by_its_name(place):
+def test_every_engine_option_is_accepted(place):
     rows = {row.name: row for row in esker.options()}
     assert {"policy", "memtable_size_bytes", "durability"} <= rows.keys()
     assert all(row.doc and row.range for row in rows.values())
@@ -44,7 +44,7 @@ def test_every_option_of_the_engine_is_taken_by_its_name(place):
             assert db.option(name) == value, name
 
 
-def test_options_are_words_numbers_switches_and_none(place):
+def test_options_accept_str_numbers_bool_and_none(place):
     given = dict(
         policy="tiered", block_size_bytes=8192, base_rewrite_ratio=0.5, auto_compaction=False
     )
@@ -61,7 +61,7 @@ def test_options_are_words_numbers_switches_and_none(place):
             db.option("fan_in")
 
 
-def test_plyvels_options_reach_their_knobs_within_leveldbs_ranges(place):
+def test_plyvel_options_are_clamped_and_set_engine_options(place):
     given = dict(write_buffer_size=1, lru_cache_size=1 << 20, bloom_filter_bits=7, compression=None)
     with esker.DB(place, create_if_missing=True, **given) as db:
         assert db.option("memtable_size_bytes") == str(64 << 10)
@@ -73,7 +73,7 @@ def test_plyvels_options_reach_their_knobs_within_leveldbs_ranges(place):
 
 
 @pytest.mark.parametrize(
-    "wrong, error, said",
+    "wrong, error, message",
     [
         (dict(polycy="leveled"), TypeError, "policy"),
         (dict(policy="levelled"), ValueError, "leveled"),
@@ -88,13 +88,13 @@ def test_plyvels_options_reach_their_knobs_within_leveldbs_ranges(place):
         (dict(comparator=max), ValueError, "comparator_name"),
     ],
 )
-def test_a_wrong_option_is_named_and_nothing_is_made(place, wrong, error, said):
-    with pytest.raises(error, match=said):
+def test_unknown_option_is_named_and_creates_nothing(place, wrong, error, message):
+    with pytest.raises(error, match=message):
         esker.DB(place, **{"create_if_missing": True, **wrong})
     assert not place.exists()
 
 
-def test_errors_carry_what_a_program_needs(db, place):
+def test_errors_have_kind_path_and_code(db, place):
     with pytest.raises(esker.IOError) as locked:
         esker.DB(place)
     assert locked.value.kind == "locked" and locked.value.errno == errno.EWOULDBLOCK
@@ -109,7 +109,7 @@ def test_errors_carry_what_a_program_needs(db, place):
     assert not isinstance(large.value, esker.IOError)
 
 
-def test_a_file_in_the_way_and_a_foreign_directory_are_refused(tmp_path):
+def test_file_and_foreign_directory_are_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(esker.IOError) as error:
         esker.DB(tmp_path / "file", create_if_missing=True)
@@ -120,7 +120,7 @@ def test_a_file_in_the_way_and_a_foreign_directory_are_refused(tmp_path):
         esker.DB(tmp_path, create_if_missing=True)
 
 
-def test_damage_raises_and_repair_tells_what_was_lost(place):
+def test_damage_raises_and_repair_lists_losses(place):
     with esker.DB(place, create_if_missing=True) as db:
         fill(db, 5000)
         db.flush()
@@ -140,7 +140,7 @@ def test_damage_raises_and_repair_tells_what_was_lost(place):
         assert 0 < len(db.keys()) < 5000
 
 
-def test_values_may_be_anything_that_shows_its_bytes(db):
+def test_values_may_be_any_bytes_like_object(db):
     for value in (b"x", bytearray(b"x"), memoryview(b"axa")[1:2], memoryview(b"x1x2x")[::4][:1]):
         db.put(b"k", value)
         assert db[b"k"] == b"x"
@@ -156,7 +156,7 @@ def test_values_may_be_anything_that_shows_its_bytes(db):
     assert db.get(b"k") == b"x"
 
 
-def test_keys_may_be_anything_that_shows_its_bytes(db):
+def test_keys_may_be_any_bytes_like_object(db):
     part, others = db.prefixed_db(bytearray(b"p")), (bytearray, memoryview, bytes)
     for kind in others:
         for place in (db, part):
@@ -191,7 +191,7 @@ def test_keys_may_be_anything_that_shows_its_bytes(db):
         db.delete_range(kind(b"a"), kind(b"b"))
 
 
-def test_text_is_refused_with_a_hint(db):
+def test_str_is_refused_with_hint(db):
     calls = [db.get, db.delete, db.__getitem__, db.__contains__, lambda key: db.put(key, b"1")]
     calls += [lambda key: db.put(b"k", key), lambda key: db.get_many([key]), db.prefixed_db]
     calls += [db.snapshot().get, db.write_batch().delete, db.iterator().seek, db.raw_iterator().seek]
@@ -252,7 +252,7 @@ def test_empty_and_huge_keys_and_values(db):
     assert [len(key) for key in db.keys()] == [0, 1 << 20]
 
 
-def test_many_keys_at_once(db):
+def test_get_many(db):
     fill(db, 100)
     assert db.get_many([b"00007", b"none", b"00003"]) == [b"value 7", None, b"value 3"]
     assert db.get_many([]) == []
@@ -260,7 +260,7 @@ def test_many_keys_at_once(db):
         db.get_many([b"00007", "none"])
 
 
-def test_ranges_are_deleted(db):
+def test_delete_range(db):
     fill(db, 100)
     db.delete_range(b"00010", b"00090", sync=True)
     assert len(db.keys()) == 20
@@ -269,7 +269,7 @@ def test_ranges_are_deleted(db):
     assert next(db.iterator(include_value=False)) == b"00005"
 
 
-def test_a_read_only_opening_sees_what_was_written_before(db, place):
+def test_read_only_database_sees_earlier_writes(db, place):
     db[b"before"] = b"1"
     with esker.DB(place, read_only=True) as seen:
         db[b"after"] = b"1"
@@ -279,7 +279,7 @@ def test_a_read_only_opening_sees_what_was_written_before(db, place):
         assert error.value.errno == errno.EROFS
 
 
-def test_a_checkpoint_is_a_database(db, tmp_path):
+def test_checkpoint_is_a_database(db, tmp_path):
     fill(db, 100)
     db.checkpoint(tmp_path / "copy")
     db.clear()
@@ -299,7 +299,7 @@ def test_properties(db):
     assert db.approximate_size(b"", b"\xff") == db.approximate_sizes((b"", b"\xff"))[0] > 0
 
 
-def test_a_range_is_any_two_keys(db):
+def test_approximate_size_accepts_any_two_keys(db):
     assert db.approximate_sizes() == []
     assert db.approximate_sizes([b"a", b"b"], (b"a", b"b")) == [0, 0]
     for wrong in ((b"a",), (b"a", b"b", b"c"), b"ab", ("a", "b")):
@@ -308,12 +308,12 @@ def test_a_range_is_any_two_keys(db):
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "prefix"])
-def test_a_wrong_bound_is_named(db, name):
+def test_invalid_bound_is_named(db, name):
     with pytest.raises(TypeError, match=f"argument '{name}'"):
         db.iterator(**{name: "text"})
 
 
-def test_removing(db, place):
+def test_destroy_db(db, place):
     with pytest.raises(esker.IOError):
         esker.destroy_db(place)
     db.close()
@@ -322,7 +322,7 @@ def test_removing(db, place):
     esker.destroy_db(place)
 
 
-def test_every_method_says_what_it_does():
+def test_every_method_has_a_docstring():
     for kind in (esker.DB, esker.PrefixedDB, esker.Snapshot, esker.WriteBatch, esker.Iterator):
         assert inspect.getdoc(kind)
         for name, method in vars(kind).items():

@@ -86,7 +86,7 @@ def system(place):
         ("i/o", system, errno.ENOENT),
     ],
 )
-def test_classes_are_those_of_the_table(place, kind, errs, number):
+def test_error_classes_match_documentation(place, kind, errs, number):
     named = dict(rows())[kind]
     with pytest.raises(Exception) as caught:
         errs(place)

@@ -33,7 +33,7 @@ def test_items_by_key(part):
     assert part.snapshot()[b"k"] == b"v"
 
 
-def test_iterating_gives_pairs_and_views_give_what_they_say(part):
+def test_iteration_gives_pairs_and_views_give_keys_values_and_items(part):
     part.update({b"a": b"1", b"c": b"3"})
     part.update([(b"b", b"2")])
     assert list(part) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
@@ -49,7 +49,7 @@ def test_iterating_gives_pairs_and_views_give_what_they_say(part):
     assert part.keys() & {b"a", b"z"} == {b"a"}
 
 
-def test_taking_out(part):
+def test_pop_setdefault_and_popitem(part):
     part.update({b"a": b"1", b"b": b"2", b"c": b"3"})
     assert part.pop(b"a") == b"1"
     assert part.pop(b"a", None) is None and part.pop(b"a", b"x") == b"x"
@@ -66,7 +66,7 @@ def test_taking_out(part):
         part.mapping().popitem()
 
 
-def test_a_whole_mapping(part):
+def test_mapping_methods(part):
     mapping = part.mapping()
     assert isinstance(mapping, MutableMapping)
     assert not mapping and len(mapping) == 0
@@ -78,7 +78,7 @@ def test_a_whole_mapping(part):
     assert "Mapping of" in repr(mapping)
 
 
-def test_an_update_that_fails_changes_nothing(part):
+def test_failed_update_changes_nothing(part):
     with pytest.raises(TypeError):
         part.update([(b"a", b"1"), (b"b", 2)])
     assert list(part) == []

@@ -56,7 +56,7 @@ def valgrind(program, *arguments):
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-def test_no_wrong_access(place):
+def test_no_invalid_memory_access(place):
     # Valgrind reports errors in some builds of Python itself. The module cannot be tested then.
     bare = valgrind("import ctypes, decimal, json, threading; print('went well')")
     if (bare.returncode, bare.stdout) != (0, "went well\n"):

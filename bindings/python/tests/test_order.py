@@ -12,7 +12,7 @@ def by_length(a, b):
 ORDER = dict(comparator=by_length, comparator_name=b"test.ByLength")
 
 
-def test_an_order_is_kept_through_files_and_openings(place):
+def test_comparator_orders_files_and_reopened_databases(place):
     with esker.DB(place, create_if_missing=True, **ORDER) as db:
         for key in (b"ccc", b"a", b"bb", b"", b"aaaa"):
             db[key] = key
@@ -30,7 +30,7 @@ def test_an_order_is_kept_through_files_and_openings(place):
     assert esker.repair_db(place, **ORDER) == []
 
 
-def test_flushes_in_the_background_call_the_order(place):
+def test_background_flushes_call_comparator(place):
     with esker.DB(place, create_if_missing=True, write_buffer_size=64 << 10, **ORDER) as db:
         for number in range(3000):
             db[b"%d" % (number * 7919 % 3000)] = b"v" * 100
@@ -53,7 +53,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("outer", ["put", "get", "walk", "batch"])
-def test_an_order_cannot_use_its_own_database(place, tmp_path, use, outer):
+def test_comparator_cannot_use_its_own_database(place, tmp_path, use, outer):
     inner, raised = [], []
     other = esker.DB(tmp_path / "other", create_if_missing=True)
     other[b"rank"] = b"1"
@@ -85,7 +85,7 @@ def test_an_order_cannot_use_its_own_database(place, tmp_path, use, outer):
         assert not inner and db.get(b"a") == b"1" and next(steps)[0] in (b"a", b"b")
 
 
-def test_an_order_that_lets_the_refusal_through_stops_the_database(place):
+def test_comparator_that_propagates_refusal_stops_database(place):
     inner = []
 
     def order(a, b):
@@ -102,7 +102,7 @@ def test_an_order_that_lets_the_refusal_through_stops_the_database(place):
     db.close()
 
 
-def test_an_order_that_raises_stops_the_database(place):
+def test_comparator_that_raises_stops_database(place):
     broken = False
 
     def order(a, b):
@@ -127,7 +127,7 @@ def test_an_order_that_raises_stops_the_database(place):
         assert list(db.keys()) == [b"a", b"b"]
 
 
-def test_an_order_must_give_a_number(place):
+def test_comparator_must_return_a_number(place):
     given = dict(comparator=lambda a, b: "less", comparator_name=b"test.Words")
     db = esker.DB(place, create_if_missing=True, **given)
     with pytest.raises(RuntimeError) as error:

@@ -50,7 +50,7 @@ class Sequence:
 
     def step(self):
         steps = [self.write] * 8 + [self.batch] * 5 + [self.read] * 6 + [self.snapshot] * 3
-        steps += [self.iterate] * 7 + [self.upkeep] * 4 + [self.wrong] * 3
+        steps += [self.iterate] * 7 + [self.maintain] * 4 + [self.wrong] * 3
         steps += [self.reopen, self.closed, self.threads]
         self.random.choice(steps)()
 
@@ -161,7 +161,7 @@ class Sequence:
         raw.prev()
         return at - 1 if at - 1 in inside else None
 
-    def upkeep(self):
+    def maintain(self):
         what = self.random.randrange(7)
         if what == 0:
             self.db.flush()
@@ -306,7 +306,7 @@ class Sequence:
         self.db = None
 
 
-def test_any_order_of_calls_is_answered_rightly(tmp_path):
+def test_random_call_sequences_match_model(tmp_path):
     first, count = int(os.environ.get("SEED", 1)), int(os.environ.get("SEQUENCES", 200))
     for seed in range(first, first + count):
         place = tmp_path / "db"

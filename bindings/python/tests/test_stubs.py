@@ -15,11 +15,11 @@ def run(*arguments, **more):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_stubs_match_the_module(tmp_path):
+def test_stubs_match_module(tmp_path):
     run("mypy.stubtest", "esker", cwd=tmp_path)
 
 
-def test_types_of_a_program(tmp_path):
+def test_program_type_checks(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import esker\n"
@@ -37,7 +37,7 @@ def test_types_of_a_program(tmp_path):
     assert (Path(esker.__file__).parent / "py.typed").exists()
 
 
-def test_the_wheel_holds_the_licenses_and_no_directory_of_its_builder():
+def test_wheel_has_licenses_and_no_build_paths():
     files = {path.name: path for path in importlib.metadata.files("esker")}
     for name in ("LICENSE-MIT", "LICENSE-APACHE"):
         assert files[name].locate().read_text().strip(), name

@@ -24,7 +24,7 @@ def together(count, work):
         raise raised[0]
 
 
-def test_threads_write_and_read_one_database(place):
+def test_threads_share_one_database(place):
     with esker.DB(place, create_if_missing=True, write_buffer_size=64 << 10) as db:
 
         def work(number):
@@ -63,7 +63,7 @@ def test_threads_share_one_batch(db):
     assert len(db.keys()) == 1201
 
 
-def test_other_threads_run_while_the_engine_works(db):
+def test_engine_calls_release_the_gil(db):
     """If a call held the interpreter's lock, the second thread could not end the wait."""
     entered, left = threading.Event(), threading.Event()
 

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_knows_which_functions_it_is_in() {
+    fn running_functions_are_tracked_per_thread() {
         let (one, other) = (1u64, 2u64);
         let (first, second) =
             ([std::ptr::from_ref(&one).addr(), 0], [0, std::ptr::from_ref(&other).addr()]);

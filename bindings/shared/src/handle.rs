@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_run_end_well_and_later_ones_are_refused() {
+    fn close_lets_running_calls_finish_and_refuses_later_ones() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path().join("db"), esker::Options::default()).unwrap();
         let handle = Handle::new(db);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_store_is_closed_to_the_handle_and_still_locked() {
+    fn abandoned_store_refuses_calls_and_stays_locked() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("db");
         let handle = Handle::new(Db::open(&path, esker::Options::default()).unwrap());

@@ -6,7 +6,7 @@
 //! | [`handle`] | a store handle that can be closed while other threads use the store |
 //! | [`properties`] | LevelDB's property strings, from Esker's metrics |
 //! | [`settings`] | conversion of LevelDB's options to Esker's |
-//! | [`upkeep`] | removal of a store with LevelDB's semantics |
+//! | [`removal`] | removal of a store with LevelDB's semantics |
 //!
 //! Invariants: the crate depends on no foreign language, and has no `unsafe` code.
 #![deny(unsafe_code)]
@@ -14,5 +14,5 @@
 pub mod calling;
 pub mod handle;
 pub mod properties;
+pub mod removal;
 pub mod settings;
-pub mod upkeep;

@@ -67,14 +67,14 @@ impl Default for Settings {
             block_restart_interval: Some(16),
             max_file_size: Some(FILE_BYTES),
             compression: Some(Compression::Snappy),
-            ..Settings::unsaid()
+            ..Settings::unset()
         }
     }
 }
 
 impl Settings {
     /// Returns settings with everything unset, except that `create_if_missing` is off.
-    pub fn unsaid() -> Settings {
+    pub fn unset() -> Settings {
         Settings {
             comparator: None,
             filter: Filter::Unnamed,
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_brought_into_range_and_reach_their_knobs() {
+    fn values_are_clamped_and_set_their_options() {
         let settings = Settings {
             write_buffer_size: Some(1),
             max_open_files: Some(-1),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_chosen_is_eskers_to_choose() {
+    fn default_settings_keep_esker_file_size_and_filter() {
         let options = Settings::default().to_options().unwrap();
         let plain = Options::default();
         assert_eq!(options.file_size_max_bytes, plain.file_size_max_bytes);
@@ -188,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_said_is_eskers_default() {
-        let (said_nothing, plain) = (Settings::unsaid().to_options().unwrap(), Options::default());
-        for knob in esker::OPTIONS.iter().filter(|knob| knob.name != "create_if_missing") {
-            assert_eq!(said_nothing.get(knob.name), plain.get(knob.name), "{}", knob.name);
+    fn unset_settings_equal_esker_defaults() {
+        let (unset_options, plain) = (Settings::unset().to_options().unwrap(), Options::default());
+        for option in esker::OPTIONS.iter().filter(|option| option.name != "create_if_missing") {
+            assert_eq!(unset_options.get(option.name), plain.get(option.name), "{}", option.name);
         }
     }
 }

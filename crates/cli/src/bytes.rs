@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_pair_reads_back_in_every_spelling() {
+    fn every_byte_pair_round_trips_in_every_encoding() {
         for encoding in [Encoding::Text, Encoding::Hex, Encoding::Base64] {
             for first in 0..=255u8 {
                 for second in 0..=255u8 {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn words_hold_no_space_and_are_never_empty() {
+    fn words_contain_no_space_and_are_never_empty() {
         let mut out = Vec::new();
         Encoding::Text.write_word(b"a b\t", &mut out);
         assert_eq!(out, b"a\\x20b\\x09");
@@ -251,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped_and_words_are_not() {
+    fn control_characters_are_escaped_and_text_is_not() {
         assert_eq!(written(Encoding::Text, "naïve 鍵 \u{1b}[31m".as_bytes()), "naïve 鍵 \\x1b[31m");
         assert_eq!(written(Encoding::Text, "\u{202e}x".as_bytes()), "\\xe2\\x80\\xaex");
         assert_eq!(written(Encoding::Text, b"C:\\dir\xff"), "C:\\\\dir\\xff");
     }
 
     #[test]
-    fn counts_take_units_of_a_thousand() {
+    fn counts_accept_decimal_suffixes() {
         let read = |text| read_count(text).unwrap();
         assert_eq!((read("0"), read("250"), read("1_000")), (0, 250, 1_000));
         assert_eq!((read("1k"), read("10K"), read("1.5m")), (1_000, 10_000, 1_500_000));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_spellings_are_sentences() {
+    fn malformed_input_returns_error_message() {
         assert!(Encoding::Text.read(b"\\xz1").unwrap_err().contains("hexadecimal"));
         assert!(Encoding::Text.read(b"end\\x4").is_err());
         assert!(Encoding::Hex.read(b"abc").unwrap_err().contains("abc"));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn json_holds_text_and_bytes_that_are_none() {
+    fn json_round_trips_text_and_binary() {
         let form = Form { encoding: Encoding::Text, json: true };
         for bytes in [&b"plain"[..], b"\xff\x00", b""] {
             assert_eq!(form.read_json(&form.to_json(bytes)).unwrap(), bytes);

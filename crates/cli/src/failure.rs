@@ -108,9 +108,9 @@ impl Failure {
     /// Prints the failure on stderr.
     pub fn report(&self, json: bool) {
         if json {
-            say(&self.to_json().to_string());
+            print_line(&self.to_json().to_string());
         } else {
-            say(&format!("esker: {}", self.message()));
+            print_line(&format!("esker: {}", self.message()));
         }
     }
 }
@@ -158,16 +158,16 @@ pub fn json_asked() -> bool {
 }
 
 /// Prints a note on stderr: a line, or an object that contains it.
-pub fn tell(json: bool, line: &str) {
+pub fn print_note(json: bool, line: &str) {
     if json {
-        say(&json!({ "note": line.trim_start_matches("esker: ") }).to_string());
+        print_line(&json!({ "note": line.trim_start_matches("esker: ") }).to_string());
     } else {
-        say(line);
+        print_line(line);
     }
 }
 
 /// Writes a line to stderr. A write error is ignored, since there is no other place to report it.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     use std::io::Write;
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_those_of_the_table_in_the_documentation() {
+    fn exit_codes_match_documentation() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
         let page = std::fs::read_to_string(page).unwrap();
         let mut failures: Vec<Failure> = ErrorKind::ALL

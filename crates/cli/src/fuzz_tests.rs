@@ -107,7 +107,7 @@ fn fuzz_dumps() {
 }
 
 #[test]
-fn fuzz_words_of_the_shell() {
+fn fuzz_shell_words() {
     let run = |bytes: &[u8]| {
         for encoding in [Encoding::Text, Encoding::Hex, Encoding::Base64] {
             let mut words = Words::new(bytes);

@@ -9,7 +9,7 @@ use esker_lab::record::store::pause_writing;
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
-use crate::failure::{Failure, INTERRUPTED, json_asked, say};
+use crate::failure::{Failure, INTERRUPTED, json_asked, print_line};
 
 /// Time after which another Ctrl-C in a session ends the session, if the command has not stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub fn watch_session() -> io::Result<()> {
             if !ASKED.swap(true, Ordering::Relaxed) {
                 first = Instant::now();
             } else if first.elapsed() >= PATIENCE {
-                say("esker: interrupted; the command did not stop, so the session ends");
+                print_line("esker: interrupted; the command did not stop, so the session ends");
                 std::process::exit(i32::from(INTERRUPTED));
             }
         }
@@ -58,11 +58,11 @@ pub fn press() {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// Installs a handler: Ctrl-C runs `farewell`, waits for a record write in progress, and exits.
-pub fn exit_after(farewell: impl Fn() + Send + 'static) {
+/// Installs a handler: Ctrl-C runs `exit_message`, waits for a record write in progress, and exits.
+pub fn exit_after(exit_message: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
         Failure::interrupted("interrupted").report(json_asked());
-        farewell();
+        exit_message();
         let _whole = pause_writing();
         std::process::exit(i32::from(INTERRUPTED));
     });

@@ -59,24 +59,24 @@ fn main() -> ExitCode {
 /// Runs the command. A failure comes with the flag for its output format.
 fn run(command: &Command) -> Result<u8, (Failure, bool)> {
     match command {
-        Command::Get(of) => told(commands::get::run, &of.args, of.global()),
-        Command::Put(of) => told(commands::put::run, &of.args, of.global()),
-        Command::Delete(of) => told(commands::delete::run, &of.args, of.global()),
-        Command::Scan(of) => told(commands::scan::run, &of.args, of.global()),
-        Command::Load(of) => told(commands::load::run, &of.args, of.global()),
-        Command::Import(of) => told(commands::import::run, &of.args, of.global()),
-        Command::Dump(of) => told(commands::dump::run, &of.args, of.global()),
-        Command::Shell(of) => told(commands::shell::run, &of.args, of.global()),
-        Command::Stats(of) => told(commands::stats::run, &of.args, of.global()),
-        Command::Verify(of) => told(commands::verify::run, &of.args, of.global()),
-        Command::Repair(of) => told(commands::repair::run, &of.args, of.global()),
-        Command::Compact(of) => told(commands::compact::run, &of.args, of.global()),
-        Command::Backup(of) => told(commands::backup::run, &of.args, of.global()),
-        Command::Restore(of) => told(commands::restore::run, &of.args, of.global()),
-        Command::Checkpoint(of) => told(commands::checkpoint::run, &of.args, of.global()),
-        Command::Destroy(of) => told(commands::destroy::run, &of.args, of.global()),
-        Command::Bench(of) => told(commands::bench::run, &of.args, of.global()),
-        Command::Options(of) => told(commands::options::run, &of.args, of.global()),
+        Command::Get(of) => run_command(commands::get::run, &of.args, of.global()),
+        Command::Put(of) => run_command(commands::put::run, &of.args, of.global()),
+        Command::Delete(of) => run_command(commands::delete::run, &of.args, of.global()),
+        Command::Scan(of) => run_command(commands::scan::run, &of.args, of.global()),
+        Command::Load(of) => run_command(commands::load::run, &of.args, of.global()),
+        Command::Import(of) => run_command(commands::import::run, &of.args, of.global()),
+        Command::Dump(of) => run_command(commands::dump::run, &of.args, of.global()),
+        Command::Shell(of) => run_command(commands::shell::run, &of.args, of.global()),
+        Command::Stats(of) => run_command(commands::stats::run, &of.args, of.global()),
+        Command::Verify(of) => run_command(commands::verify::run, &of.args, of.global()),
+        Command::Repair(of) => run_command(commands::repair::run, &of.args, of.global()),
+        Command::Compact(of) => run_command(commands::compact::run, &of.args, of.global()),
+        Command::Backup(of) => run_command(commands::backup::run, &of.args, of.global()),
+        Command::Restore(of) => run_command(commands::restore::run, &of.args, of.global()),
+        Command::Checkpoint(of) => run_command(commands::checkpoint::run, &of.args, of.global()),
+        Command::Destroy(of) => run_command(commands::destroy::run, &of.args, of.global()),
+        Command::Bench(of) => run_command(commands::bench::run, &of.args, of.global()),
+        Command::Options(of) => run_command(commands::options::run, &of.args, of.global()),
         Command::Lab(args) => {
             let json = args.json();
             commands::lab::run(args).map_err(|failure| (failure, json))
@@ -88,7 +88,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
     }
 }
 
-fn told<A>(
+fn run_command<A>(
     run: fn(&A, &Global) -> Outcome,
     args: &A,
     global: Global,

@@ -76,11 +76,11 @@ impl Progress {
         self.set(done);
     }
 
-    /// Runs `talk`, which writes to stderr, with the bar suspended.
-    pub fn talk(&self, talk: impl FnOnce()) {
+    /// Runs `write`, which writes to stderr, with the bar suspended.
+    pub fn suspended(&self, write: impl FnOnce()) {
         match &self.bar {
-            Some(bar) if self.shown => bar.suspend(talk),
-            _ => talk(),
+            Some(bar) if self.shown => bar.suspend(write),
+            _ => write(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use esker::{Db, Error, ErrorKind, Options};
 
 use crate::args::Global;
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, print_note};
 
 /// Returns the options: the defaults, overridden by each `--set`.
 pub fn options(global: &Global) -> Result<Options, Failure> {
@@ -50,9 +50,9 @@ pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Fai
 /// command-line user.
 pub fn in_use(error: Error) -> Error {
     let (ErrorKind::Locked, Some(path)) = (error.kind(), error.path()) else { return error };
-    let who = error.message().split(';').next().unwrap_or_default();
+    let problem = error.message().split(';').next().unwrap_or_default();
     let message = format!(
-        "{who}; end that process first, or wait for its end. Meanwhile `esker get`, `scan`, \
+        "{problem}; end that process first, or wait for its end. Meanwhile `esker get`, `scan`, \
          `dump`, `stats` and `shell --read-only` can read the store"
     );
     esker::internals::error(ErrorKind::Locked, message, Some(path))
@@ -61,7 +61,7 @@ pub fn in_use(error: Error) -> Error {
 /// Prints the recovery notes: the losses of a crash before this open.
 fn noted(db: Db, global: &Global) -> Db {
     for note in db.recovery_notes() {
-        tell(global.json, &if global.json { note.clone() } else { format!("note: {note}") });
+        print_note(global.json, &if global.json { note.clone() } else { format!("note: {note}") });
     }
     db
 }

@@ -3,14 +3,14 @@
 
 mod common;
 
-use common::Place;
+use common::TestDir;
 use esker_lab::LabErrorKind;
 use esker_lab::target::StoreOptions;
 use esker_peers::engine_named;
 
 /// Creates a LevelDB store in `ldb`: 20,000 pairs, some overwritten, some deleted, some in its log.
 /// Returns `false` if LevelDB is not installed.
-fn leveldb_store(place: &Place) -> bool {
+fn leveldb_store(dir: &TestDir) -> bool {
     let engine = match engine_named("leveldb", None) {
         Ok(engine) => engine,
         Err(error) => {
@@ -19,7 +19,7 @@ fn leveldb_store(place: &Place) -> bool {
         }
     };
     let options = StoreOptions { memtable_bytes: 64 << 10, ..StoreOptions::default() };
-    let store = engine.open(&place.path("ldb"), &options).unwrap();
+    let store = engine.open(&dir.path("ldb"), &options).unwrap();
     for number in 0..20_000u32 {
         let key = format!("key{:08}", number * 7 % 20_000);
         store.put(key.as_bytes(), &number.to_le_bytes().repeat(10), false).unwrap();
@@ -34,37 +34,37 @@ fn leveldb_store(place: &Place) -> bool {
 }
 
 #[test]
-fn a_store_of_leveldbs_is_copied_and_compared() {
-    let place = Place::new();
-    if !leveldb_store(&place) {
-        place.file("CURRENT", "");
-        place.file("MANIFEST-000001", "");
-        place.fails(&["import", "leveldb", ".", "db"], 4, "not installed");
+fn leveldb_store_is_copied_and_verified() {
+    let dir = TestDir::new();
+    if !leveldb_store(&dir) {
+        dir.file("CURRENT", "");
+        dir.file("MANIFEST-000001", "");
+        dir.fails(&["import", "leveldb", ".", "db"], 4, "not installed");
         eprintln!("left out: LevelDB is not installed");
         return;
     }
-    let hint = format!("esker import leveldb {} NEW", place.full_path("ldb").display());
-    place.fails(&["get", "ldb", "a"], 4, &hint);
-    let out = place.ok(&["import", "leveldb", "ldb", "db"]);
+    let hint = format!("esker import leveldb {} NEW", dir.full_path("ldb").display());
+    dir.fails(&["get", "ldb", "a"], 4, &hint);
+    let out = dir.ok(&["import", "leveldb", "ldb", "db"]);
     assert!(out.starts_with("imported 19502 pairs"), "{out}");
-    assert_eq!(place.ok(&["get", "db", "key00000007"]), "\\x01\\x00\\x00\\x00".repeat(10) + "\n");
-    assert_eq!(place.ok(&["get", "db", ""]), "the empty key\n");
-    place.fails(&["get", "db", "key00000003"], 1, "not found");
-    place.ok(&["verify", "db"]);
-    place.fails(&["import", "leveldb", "ldb", "db"], 2, "`esker destroy db`");
-    assert!(place.ok(&["import", "leveldb", "ldb", "again", "--json"]).contains("\"pairs\":19502"));
+    assert_eq!(dir.ok(&["get", "db", "key00000007"]), "\\x01\\x00\\x00\\x00".repeat(10) + "\n");
+    assert_eq!(dir.ok(&["get", "db", ""]), "the empty key\n");
+    dir.fails(&["get", "db", "key00000003"], 1, "not found");
+    dir.ok(&["verify", "db"]);
+    dir.fails(&["import", "leveldb", "ldb", "db"], 2, "`esker destroy db`");
+    assert!(dir.ok(&["import", "leveldb", "ldb", "again", "--json"]).contains("\"pairs\":19502"));
 }
 
 #[test]
-fn what_is_no_store_of_leveldbs_is_refused_untouched() {
-    let place = Place::new();
-    place.ok(&["put", "ours", "k", "v"]);
-    place.fails(&["import", "leveldb", "ours", "db"], 2, "not a LevelDB directory");
-    place.fails(&["import", "leveldb", "nowhere", "db"], 4, "cannot list");
-    assert!(!place.path("db").exists());
-    place.file("CURRENT", "");
-    place.file("MANIFEST-000001", "");
-    let ran = place.run(&["import", "leveldb", ".", "db", "--library", "./no.so"]);
+fn directory_without_leveldb_store_is_refused_unchanged() {
+    let dir = TestDir::new();
+    dir.ok(&["put", "ours", "k", "v"]);
+    dir.fails(&["import", "leveldb", "ours", "db"], 2, "not a LevelDB directory");
+    dir.fails(&["import", "leveldb", "nowhere", "db"], 4, "cannot list");
+    assert!(!dir.path("db").exists());
+    dir.file("CURRENT", "");
+    dir.file("MANIFEST-000001", "");
+    let ran = dir.run(&["import", "leveldb", ".", "db", "--library", "./no.so"]);
     assert!(ran.code == 4 && ran.err.contains("cannot load"), "{}", ran.err);
-    assert!(!place.path("db").exists());
+    assert!(!dir.path("db").exists());
 }

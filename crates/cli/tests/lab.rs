@@ -2,102 +2,102 @@
 
 mod common;
 
-use common::Place;
+use common::TestDir;
 
 const TEXT: &str = "title = \"Mine\"\nengines = [\"esker\", \"reference\"]\nrepetitions = 1\n\n\
                     [[series]]\nname = \"fill\"\ntasks = \"fillseq,readrandom\"\nentries = 300\n";
 
 #[test]
-fn an_experiment_is_checked_run_reported_and_compared() {
-    let place = Place::new();
-    place.file("mine.toml", TEXT);
-    assert_eq!(place.ok(&["lab", "check", "mine.toml"]), "mine.toml: right\n");
-    let text = place.ok(&["lab", "run", "mine.toml", "--html", "page.html"]);
+fn experiment_is_checked_run_reported_and_compared() {
+    let dir = TestDir::new();
+    dir.file("mine.toml", TEXT);
+    assert_eq!(dir.ok(&["lab", "check", "mine.toml"]), "mine.toml: right\n");
+    let text = dir.ok(&["lab", "run", "mine.toml", "--html", "page.html"]);
     assert!(text.contains("fill, us/op") && text.contains("readrandom"), "{text}");
-    assert!(std::fs::read_to_string(place.path("page.html")).unwrap().contains("<svg"));
-    let again = place.ok(&["lab", "report", "mine", "--form", "csv"]);
+    assert!(std::fs::read_to_string(dir.path("page.html")).unwrap().contains("<svg"));
+    let again = dir.ok(&["lab", "report", "mine", "--form", "csv"]);
     assert_eq!(again.lines().count(), 1 + 4, "{again}");
-    let files = std::fs::read_dir(place.path("bench/record")).unwrap();
+    let files = std::fs::read_dir(dir.path("bench/record")).unwrap();
     let files: Vec<_> = files.map(|entry| entry.unwrap().path().display().to_string()).collect();
     let [record] = files.as_slice() else { panic!("half a record is left behind: {files:?}") };
-    let same = place.ok(&["lab", "compare", record, record]);
+    let same = dir.ok(&["lab", "compare", record, record]);
     assert!(same.contains("0 slower") && same.contains("1.00 ?"), "{same}");
-    let by_name = place.ok(&["lab", "compare", "mine", record]);
+    let by_name = dir.ok(&["lab", "compare", "mine", record]);
     assert!(by_name.contains("0 slower"), "a name is the newest record: {by_name}");
-    place.fails(&["lab", "compare", "mine~1", "mine"], 2, "holds 1 record(s) of mine");
-    place.ok(&["lab", "run", "mine.toml", "--set", "compression=lz4"]);
-    let other = place.run(&["lab", "compare", "mine~1", "mine"]);
+    dir.fails(&["lab", "compare", "mine~1", "mine"], 2, "holds 1 record(s) of mine");
+    dir.ok(&["lab", "run", "mine.toml", "--set", "compression=lz4"]);
+    let other = dir.run(&["lab", "compare", "mine~1", "mine"]);
     assert_eq!(other.code, 2, "{}", other.err);
-    let told = "not comparable: esker, compression: snappy before, lz4 after";
-    assert!(other.err.contains(told) && other.err.contains("--force"), "{}", other.err);
-    let forced = place.run(&["lab", "compare", "mine~1", "mine", "--force"]);
-    assert!(forced.err.contains(told) && forced.out.contains("slower"), "{}", forced.out);
-    std::fs::remove_dir_all(place.path("bench")).unwrap();
-    let text = std::fs::read_to_string(place.path("mine.toml")).unwrap();
+    let difference = "not comparable: esker, compression: snappy before, lz4 after";
+    assert!(other.err.contains(difference) && other.err.contains("--force"), "{}", other.err);
+    let forced = dir.run(&["lab", "compare", "mine~1", "mine", "--force"]);
+    assert!(forced.err.contains(difference) && forced.out.contains("slower"), "{}", forced.out);
+    std::fs::remove_dir_all(dir.path("bench")).unwrap();
+    let text = std::fs::read_to_string(dir.path("mine.toml")).unwrap();
     let records = ["0.5", "1"].map(|scale| {
-        place.file("mine.toml", &text);
-        place.ok(&["lab", "run", "mine.toml", "--scale", scale, "--record", scale]);
-        let folder = std::fs::read_dir(place.path(scale)).unwrap();
+        dir.file("mine.toml", &text);
+        dir.ok(&["lab", "run", "mine.toml", "--scale", scale, "--record", scale]);
+        let folder = std::fs::read_dir(dir.path(scale)).unwrap();
         folder.map(|entry| entry.unwrap().path().display().to_string()).next().unwrap()
     });
-    place.fails(&["lab", "compare", &records[0], &records[1]], 2, "no point in common");
+    dir.fails(&["lab", "compare", &records[0], &records[1]], 2, "no point in common");
 }
 
 #[test]
-fn mistakes_are_told_by_line_and_nothing_runs() {
-    let place = Place::new();
-    place.file("bad.toml", TEXT.replace("reference", "nobody").replace("300", "0"));
-    let ran = place.run(&["lab", "check", "bad.toml"]);
+fn experiment_errors_name_their_line_and_nothing_runs() {
+    let dir = TestDir::new();
+    dir.file("bad.toml", TEXT.replace("reference", "nobody").replace("300", "0"));
+    let ran = dir.run(&["lab", "check", "bad.toml"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("bad.toml:2: unknown engine \"nobody\""), "{}", ran.err);
     assert!(ran.err.contains("bad.toml:8: entries"), "{}", ran.err);
-    place.fails(&["lab", "run", "bad.toml"], 2, "2 in all");
-    place.fails(&["lab", "run", "nothing"], 2, "leveldb-knobs");
-    place.fails(&["lab", "report", "mine"], 4, "bench/record");
-    assert!(!place.path("bench").exists());
+    dir.fails(&["lab", "run", "bad.toml"], 2, "2 in all");
+    dir.fails(&["lab", "run", "nothing"], 2, "leveldb-knobs");
+    dir.fails(&["lab", "report", "mine"], 4, "bench/record");
+    assert!(!dir.path("bench").exists());
 }
 
 #[test]
-fn what_the_lab_says_is_json_where_asked_for() {
-    let place = Place::new();
+fn lab_output_is_json_if_requested() {
+    let dir = TestDir::new();
     let value = |text: &str| -> serde_json::Value {
         serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
     };
-    place.file("mine.toml", TEXT);
-    place.file("bad.toml", TEXT.replace("reference", "nobody"));
-    let ran = place.run(&["lab", "check", "mine.toml", "bad.toml", "--json"]);
+    dir.file("mine.toml", TEXT);
+    dir.file("bad.toml", TEXT.replace("reference", "nobody"));
+    let ran = dir.run(&["lab", "check", "mine.toml", "bad.toml", "--json"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     let lines: Vec<_> = ran.out.lines().map(value).collect();
     assert_eq!(lines.len(), 2, "{}", ran.out);
     assert!(lines[0]["ok"] == true && lines[1]["mistakes"][0]["line"] == 2, "{}", ran.out);
     assert_eq!(value(&ran.err)["error"]["kind"], "invalid argument");
-    let list = place.ok(&["lab", "list", "--json"]);
-    let all = place.ok(&["lab", "list"]);
+    let list = dir.ok(&["lab", "list", "--json"]);
+    let all = dir.ok(&["lab", "list"]);
     assert_eq!(list.lines().count(), all.lines().count());
     for (json, text) in list.lines().zip(all.lines()) {
         assert_eq!(value(json)["experiment"], text.split('\t').next().unwrap());
     }
-    let ran = place.run(&["--json", "lab", "run", "mine.toml"]);
+    let ran = dir.run(&["--json", "lab", "run", "mine.toml"]);
     let record = value(&ran.out);
     assert_eq!((ran.code, &record["experiment"]), (0, &"mine".into()), "{}", ran.err);
-    assert_eq!(value(&place.ok(&["lab", "report", "mine", "--json"])), record);
+    assert_eq!(value(&dir.ok(&["lab", "report", "mine", "--json"])), record);
 }
 
 #[test]
-fn every_built_in_experiment_is_right() {
-    let place = Place::new();
-    let list = place.ok(&["lab", "list"]);
+fn every_built_in_experiment_is_valid() {
+    let dir = TestDir::new();
+    let list = dir.ok(&["lab", "list"]);
     assert!(list.lines().count() > 0);
     for line in list.lines() {
         let name = line.split('\t').next().unwrap();
-        assert_eq!(place.ok(&["lab", "check", name]), format!("{name}: right\n"));
+        assert_eq!(dir.ok(&["lab", "check", name]), format!("{name}: right\n"));
     }
 }
 
 #[test]
-fn ycsb_takes_its_properties_and_prints_its_lines() {
-    let place = Place::new();
-    place.file("small", "recordcount=2000\noperationcount=3000\nthreadcount=2\n");
+fn ycsb_accepts_properties_and_prints_result_lines() {
+    let dir = TestDir::new();
+    dir.file("small", "recordcount=2000\noperationcount=3000\nthreadcount=2\n");
     for (letter, kinds) in [
         ("a", "[READ], Operations|[UPDATE], Operations"),
         ("c", "[READ], Return=OK, 3000"),
@@ -107,61 +107,60 @@ fn ycsb_takes_its_properties_and_prints_its_lines() {
     ] {
         let file = format!("workload{letter}");
         let option = "esker.block_size=1024";
-        let out = place.ok(&["lab", "ycsb", "--run", "-P", &file, "-P", "small", "-p", option]);
+        let out = dir.ok(&["lab", "ycsb", "--run", "-P", &file, "-P", "small", "-p", option]);
         assert!(out.starts_with("[OVERALL], RunTime(ms), "), "{out}");
         for kind in kinds.split('|') {
             assert!(out.contains(kind), "{letter}: {kind} is missing: {out}");
         }
     }
-    let load = place.ok(&["lab", "ycsb", "--load", "-P", "small", "--db", "reference"]);
+    let load = dir.ok(&["lab", "ycsb", "--load", "-P", "small", "--db", "reference"]);
     assert!(load.contains("[INSERT], Return=OK, 2000"), "{load}");
-    place.fails(&["lab", "ycsb", "-P", "nowhere"], 4, "nowhere");
-    place.fails(&["lab", "ycsb", "-p", "reedproportion=1"], 2, "reedproportion");
-    place.fails(&["lab", "ycsb", "-p", "esker.nonsense=1"], 2, "nonsense");
+    dir.fails(&["lab", "ycsb", "-P", "nowhere"], 4, "nowhere");
+    dir.fails(&["lab", "ycsb", "-p", "reedproportion=1"], 2, "reedproportion");
+    dir.fails(&["lab", "ycsb", "-p", "esker.nonsense=1"], 2, "nonsense");
 }
 
 #[test]
-fn engines_are_listed_and_one_that_must_is_run_in_a_process_of_its_own() {
-    let place = Place::new();
-    let list = place.ok(&["lab", "engines"]);
+fn engines_are_listed_and_run_in_subprocess_if_required() {
+    let dir = TestDir::new();
+    let list = dir.ok(&["lab", "engines"]);
     for name in ["esker", "leveldb", "rocksdb", "wiredtiger", "berkeleydb", "sled"] {
         assert!(list.lines().any(|line| line.trim().starts_with(name)), "{name}: {list}");
     }
     let ready = |name: &str| {
-        let json = place.ok(&["--json", "lab", "engines"]);
+        let json = dir.ok(&["--json", "lab", "engines"]);
         let own = json.lines().find(|line| line.contains(&format!("\"engine\":\"{name}\"")));
         own.is_some_and(|line| {
             line.contains("\"ready\":true") && line.contains("own_process\":true")
         })
     };
-    place.fails(&["lab", "engines", "install", "lmdb"], 2, "liblmdb0");
+    dir.fails(&["lab", "engines", "install", "lmdb"], 2, "liblmdb0");
     for name in ["berkeleydb", "wiredtiger"] {
         if !ready(name) {
             continue;
         }
-        place.file("mine.toml", TEXT);
-        let text = place.ok(&["lab", "run", "mine.toml", "--engines", &format!("esker,{name}")]);
+        dir.file("mine.toml", TEXT);
+        let text = dir.ok(&["lab", "run", "mine.toml", "--engines", &format!("esker,{name}")]);
         assert!(text.contains(name) && !text.contains("n/a"), "{text}");
         let bench = ["bench", "--num=500", "--repetitions=2", "--record=none"];
         let engines = format!("--engines={name}");
-        let rows = place.ok(&[&bench[..], &[&engines, "--benchmarks=fillseq,readrandom"]].concat());
+        let rows = dir.ok(&[&bench[..], &[&engines, "--benchmarks=fillseq,readrandom"]].concat());
         assert!(rows.contains("(500 of 500 found)"), "{rows}");
-        let lines = place.ok(&["lab", "ycsb", "--db", name, "-P", "workloada", "--run"]);
+        let lines = dir.ok(&["lab", "ycsb", "--db", name, "-P", "workloada", "--run"]);
         assert!(lines.contains("[READ], Operations"), "{lines}");
     }
 }
 
 #[test]
-fn a_library_is_named_by_its_path_and_a_wrong_one_is_a_sentence() {
-    let place = Place::new();
-    place.file("mine.toml", TEXT);
-    place.file("lib.so", "no library");
-    let path = format!("fork:{}", place.path("lib.so").display());
-    let ran = place.run(&["lab", "run", "mine.toml", "--engines", &format!("esker,{path}")]);
+fn library_is_selected_by_path_and_wrong_path_is_an_error() {
+    let dir = TestDir::new();
+    dir.file("mine.toml", TEXT);
+    dir.file("lib.so", "no library");
+    let path = format!("fork:{}", dir.path("lib.so").display());
+    let ran = dir.run(&["lab", "run", "mine.toml", "--engines", &format!("esker,{path}")]);
     assert_eq!(ran.code, 2, "an engine that was named by its path is never left out: {}", ran.err);
     assert!(ran.err.contains("cannot load") && ran.out.is_empty(), "{}", ran.err);
-    let ran =
-        place.run(&["bench", "--engines=reference,mine:/nope.so", "--num=10", "--record=none"]);
+    let ran = dir.run(&["bench", "--engines=reference,mine:/nope.so", "--num=10", "--record=none"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("mine") && ran.err.contains("/nope.so"), "{}", ran.err);
 }
@@ -170,40 +169,40 @@ const LONG: &str = "title = \"Long\"\nengines = [\"reference\"]\nrepetitions = 4
                     name = \"fill\"\ntasks = \"fillrandom,readrandom\"\nentries = 60000\n";
 
 #[test]
-fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
-    let place = Place::new();
-    place.file("long.toml", LONG);
+fn interrupted_run_keeps_measurements_and_resumes() {
+    let dir = TestDir::new();
+    dir.file("long.toml", LONG);
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("esker"))
         .args(["lab", "run", "long.toml"])
-        .current_dir(place.path("."))
-        .env("TMPDIR", place.path("."))
+        .current_dir(dir.path("."))
+        .env("TMPDIR", dir.path("."))
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    // At the start of the third run, two runs are in the record.
+    // At the start of the third round, two rounds are in the record.
     while !line.contains("round 3 of 40") {
         line.clear();
-        let read = std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        let read = std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
         assert!(read > 0, "it ended before its third round");
     }
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
-    std::io::Read::read_to_string(&mut said, &mut line).unwrap();
+    std::io::Read::read_to_string(&mut stderr, &mut line).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{line}");
     let message = "the record file, if there is one, holds the measurements so far";
     assert!(line.contains(message), "{line}");
-    let names = std::fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = std::fs::read_dir(dir.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = names.filter(|n| n.to_string_lossy().starts_with("esker-bench-")).collect();
     assert!(left.is_empty(), "stores are left behind: {left:?}");
-    let files = std::fs::read_dir(place.path("bench/record")).unwrap();
+    let files = std::fs::read_dir(dir.path("bench/record")).unwrap();
     let files: Vec<_> = files.map(|entry| entry.unwrap().path().display().to_string()).collect();
     let [record] = files.as_slice() else { panic!("half a record is left behind: {files:?}") };
-    let kept = place.ok(&["lab", "report", record, "--form", "csv"]);
+    let kept = dir.ok(&["lab", "report", record, "--form", "csv"]);
     assert!(kept.lines().count() == 3 && kept.contains("readrandom"), "{kept}");
-    let ran = place.run(&["lab", "run", "long.toml", "--resume", record]);
+    let ran = dir.run(&["lab", "run", "long.toml", "--resume", record]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
         !ran.err.contains("round 2 of 40") && ran.err.contains("round 40 of 40"),
@@ -213,13 +212,13 @@ fn an_interrupted_run_keeps_what_it_measured_and_goes_on_with_resume() {
 }
 
 #[test]
-fn a_full_disk_is_a_sentence_and_what_was_measured_is_kept() {
-    let place = Place::new();
+fn full_disk_is_an_error_and_keeps_measurements() {
+    let dir = TestDir::new();
     let tasks = "fillseq,readrandom,fillrandom,overwrite,overwrite,overwrite";
     let text =
         TEXT.replace("fillseq,readrandom", tasks).replace("entries = 300", "entries = 60000");
-    place.file("mine.toml", text.replace("reference", "leveldb"));
-    std::fs::create_dir(place.path("small")).unwrap();
+    dir.file("mine.toml", text.replace("reference", "leveldb"));
+    std::fs::create_dir(dir.path("small")).unwrap();
     // A small tmpfs, removed with the process. Without permission to mount it, the test checks
     // nothing.
     let script = "mount -t tmpfs -o size=4m none small 2>/dev/null || exit 99; \
@@ -227,7 +226,7 @@ fn a_full_disk_is_a_sentence_and_what_was_measured_is_kept() {
     let output = std::process::Command::new("unshare")
         .args(["--mount", "--map-root-user", "sh", "-c", script])
         .arg(assert_cmd::cargo::cargo_bin!("esker"))
-        .current_dir(place.path("."))
+        .current_dir(dir.path("."))
         .output();
     let Ok(output) = output else { return };
     let (out, err) =
@@ -238,41 +237,41 @@ fn a_full_disk_is_a_sentence_and_what_was_measured_is_kept() {
     assert_eq!(output.status.code(), Some(4), "{err}");
     assert!(err.contains("space") && !err.contains("panicked"), "{err}");
     assert!(out.contains("fillseq") && out.contains("n/a"), "{out}");
-    assert!(std::fs::read_dir(place.path("record")).unwrap().next().is_some());
+    assert!(std::fs::read_dir(dir.path("record")).unwrap().next().is_some());
 }
 
 #[test]
-fn a_column_that_is_not_there_names_those_that_are() {
-    let place = Place::new();
-    place.file("rows.csv", "id,title\na,b\nc,d\n");
-    place.file("rows.jsonl", "{\"id\":\"a\",\"title\":\"b\"}\n{\"id\":\"c\",\"title\":\"d\"}\n");
+fn missing_column_error_lists_columns() {
+    let dir = TestDir::new();
+    dir.file("rows.csv", "id,title\na,b\nc,d\n");
+    dir.file("rows.jsonl", "{\"id\":\"a\",\"title\":\"b\"}\n{\"id\":\"c\",\"title\":\"d\"}\n");
     let text = "title = \"T\"\nengines = [\"reference\"]\nrepetitions = 1\n\n[phases.fill]\nstart = \"empty\"\n\
                 update = 1\nkeys = \"sequential\"\n\n[[series]]\nname = \"s\"\nphases = [\"fill\"]\nentries = 200\n\
                 csv = { key = \"id\", value = \"name\" }\n";
-    place.file("mine.toml", text);
+    dir.file("mine.toml", text);
     for file in ["rows.csv", "rows.jsonl"] {
-        let ran = place.run(&["lab", "run", "mine.toml", "--csv", file]);
+        let ran = dir.run(&["lab", "run", "mine.toml", "--csv", file]);
         assert!(ran.err.contains("no column \"name\"; its columns are id, title"), "{}", ran.err);
         let column = "--value-column=title";
         let csv = format!("--csv={file}");
         let key = "--key-column=id";
         let base = ["bench", "--engines=reference", "--repetitions=1", "--record=none"];
-        let rows = place
-            .ok(&[&base[..], &[&csv, key, column, "--benchmarks=fillseq,readrandom"]].concat());
+        let rows =
+            dir.ok(&[&base[..], &[&csv, key, column, "--benchmarks=fillseq,readrandom"]].concat());
         assert!(rows.contains("(2 of 2 found)"), "{rows}");
     }
 }
 
 #[test]
-fn rows_left_out_are_named() {
-    let place = Place::new();
+fn skipped_rows_are_reported() {
+    let dir = TestDir::new();
     let rows: String = (0..200).map(|i| format!("{i},value {i}\n")).collect();
-    place.file("rows.csv", format!("id,title\n{rows}only one field\n"));
+    dir.file("rows.csv", format!("id,title\n{rows}only one field\n"));
     let text = "title = \"T\"\nengines = [\"reference\"]\nrepetitions = 1\n\n[phases.fill]\nstart = \"empty\"\n\
                 update = 1\nkeys = \"sequential\"\n\n[[series]]\nname = \"s\"\nphases = [\"fill\"]\nentries = 100\n\
                 csv = { key = \"id\", value = \"title\" }\n";
-    place.file("mine.toml", text);
-    let ran = place.run(&["lab", "run", "mine.toml", "--csv", "rows.csv", "--scale", "full"]);
+    dir.file("mine.toml", text);
+    let ran = dir.run(&["lab", "run", "mine.toml", "--csv", "rows.csv", "--scale", "full"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("1 bad row(s) were skipped, the first is line 202"), "{}", ran.err);
 }
@@ -280,16 +279,16 @@ fn rows_left_out_are_named() {
 /// Operations that arrive at a fixed rate are equally many on every engine, so no engine is faster
 /// by that count. The page must contain the target of each of its links.
 #[test]
-fn arrivals_are_no_measure_of_speed() {
-    let place = Place::new();
+fn arrival_rates_are_not_compared_as_speed() {
+    let dir = TestDir::new();
     let text = "title = \"T\"\nengines = [\"esker\", \"reference\"]\nrepetitions = 2\n\n[phases.serve]\nstart = \"filled\"\n\
                 read = 1\nkeys = \"uniform\"\nrate = 20000\n\n[[series]]\nname = \"s\"\nphases = [\"serve\"]\nentries = 300\n";
-    place.file("mine.toml", text);
-    let ran = place.run(&["lab", "run", "mine.toml", "--scale", "full", "--html", "page.html"]);
+    dir.file("mine.toml", text);
+    let ran = dir.run(&["lab", "run", "mine.toml", "--scale", "full", "--html", "page.html"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let row = ran.out.lines().find(|line| line.starts_with(" serve ")).unwrap();
     assert!(!row.contains('('), "{row}");
-    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    let page = std::fs::read_to_string(dir.path("page.html")).unwrap();
     for (_, target) in
         page.match_indices("href=\"#").map(|(at, link)| (at, &page[at + link.len()..]))
     {
@@ -300,10 +299,10 @@ fn arrivals_are_no_measure_of_speed() {
 
 /// Runs a built-in experiment at its smallest scale; all its expectations must hold.
 fn smallest(name: &str) {
-    let place = Place::new();
+    let dir = TestDir::new();
     let args =
         ["lab", "run", name, "--scale", "0.00001", "--repetitions", "1", "--engines", "esker"];
-    let ran = place.run(&args);
+    let ran = dir.run(&args);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("esker"), "{}", ran.out);
 }
@@ -337,19 +336,19 @@ fn ycsb_tuning_runs() {
 /// total.
 #[test]
 fn series_of_speed_run_by_name() {
-    let place = Place::new();
+    let dir = TestDir::new();
     let mut args = vec!["lab", "run", "speed", "--scale", "0.00001", "--engines", "esker"];
     for series in ["seek and 50 next", "deletes", "stalls", "open", "space"] {
         args.extend(["--series", series]);
     }
     args.extend(["--repetitions", "1"]);
-    let ran = place.run(&args);
+    let ran = dir.run(&args);
     assert_eq!(ran.code, 0, "{}", ran.err);
     for part in ["deletes, slowest operation, ms", "longest pause, ms", "disk / live data", "ms/op"]
     {
         assert!(ran.out.contains(part), "{part} is missing: {}", ran.out);
     }
     assert!(!ran.out.contains("YCSB"), "{}", ran.out);
-    let ran = place.run(&["lab", "run", "speed", "--series", "seeks"]);
+    let ran = dir.run(&["lab", "run", "speed", "--series", "seeks"]);
     assert!(ran.code != 0 && ran.err.contains("the series are in order; at random"), "{}", ran.err);
 }

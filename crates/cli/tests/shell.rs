@@ -6,12 +6,12 @@ mod common;
 
 use std::path::Path;
 
-use common::Place;
+use common::TestDir;
 
 /// Runs one script and compares the answers.
 fn check(path: &Path) {
     let text = std::fs::read_to_string(path).unwrap();
-    let place = Place::new();
+    let dir = TestDir::new();
     for (at, session) in text.split("! reopen").enumerate() {
         let (flags, session) =
             if at == 0 { ("", session) } else { session.split_once('\n').unwrap() };
@@ -26,10 +26,10 @@ fn check(path: &Path) {
         }
         // Messages contain the directory of the store.
         let expected =
-            expected.replace("{dir}", place.full_path("").to_str().unwrap().trim_end_matches('/'));
+            expected.replace("{dir}", dir.full_path("").to_str().unwrap().trim_end_matches('/'));
         let mut args = vec!["shell", "db"];
         args.extend(flags.split_whitespace());
-        let ran = place.run_with_input(&args, &input);
+        let ran = dir.run_with_input(&args, &input);
         assert_eq!(ran.out, expected, "{} session {at}: {}", path.display(), ran.err);
         let first =
             expected.lines().any(|line| line.starts_with("ERROR ") || line.starts_with("{\"error"));
@@ -48,33 +48,33 @@ fn golden_scripts() {
 }
 
 #[test]
-fn bytes_of_any_kind_in_a_script() {
-    let place = Place::new();
+fn scripts_accept_any_bytes() {
+    let dir = TestDir::new();
     let ran =
-        place.run_with_input(&["shell", "db"], b"put \xff\xfe raw \x01\x02\r\nget \xff\xfe\nscan");
+        dir.run_with_input(&["shell", "db"], b"put \xff\xfe raw \x01\x02\r\nget \xff\xfe\nscan");
     assert_eq!(ran.out, "OK\nraw \\x01\\x02\n\\xff\\xfe raw \\x01\\x02\nOK\n");
 }
 
 #[test]
-fn a_batch_left_open_is_not_written_and_said() {
-    let place = Place::new();
-    let ran = place.run_with_input(&["shell", "db"], b"batch\nput a 1\nput b 2\n");
+fn unfinished_batch_is_discarded_and_reported() {
+    let dir = TestDir::new();
+    let ran = dir.run_with_input(&["shell", "db"], b"batch\nput a 1\nput b 2\n");
     assert!(ran.err.contains("batch of 2 operations was not committed"), "{}", ran.err);
-    assert_eq!(place.ok(&["scan", "db"]), "");
+    assert_eq!(dir.ok(&["scan", "db"]), "");
 }
 
 #[test]
 fn bail_stops_at_the_first_error() {
-    let place = Place::new();
-    let ran = place.run_with_input(&["shell", "db", "--bail"], b"put a 1\nnonsense\nput b 2\n");
+    let dir = TestDir::new();
+    let ran = dir.run_with_input(&["shell", "db", "--bail"], b"put a 1\nnonsense\nput b 2\n");
     assert_eq!((ran.code, ran.out.lines().count()), (2, 2), "{}", ran.out);
-    assert_eq!(place.ok(&["scan", "db"]), "a\t1\n");
+    assert_eq!(dir.ok(&["scan", "db"]), "a\t1\n");
 }
 
 #[test]
 fn stats_and_help_end_with_ok() {
-    let place = Place::new();
-    let ran = place.run_with_input(&["shell", "db"], b"stats\nhelp\n");
+    let dir = TestDir::new();
+    let ran = dir.run_with_input(&["shell", "db"], b"stats\nhelp\n");
     assert_eq!(ran.out.lines().filter(|line| *line == "OK").count(), 2, "{}", ran.out);
     assert!(ran.out.contains("write amplification") && ran.out.contains("deleterange FROM TO"));
 }

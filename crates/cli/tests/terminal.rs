@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::Place;
+use common::TestDir;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -27,9 +27,9 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `esker shell db` in `place` and waits for its prompt. `ESKER_HISTORY` is set to
+    /// Starts `esker shell db` in `dir` and waits for its prompt. `ESKER_HISTORY` is set to
     /// `history`, if given.
-    fn begin(place: &Place, history: Option<&str>) -> Terminal {
+    fn begin(dir: &TestDir, history: Option<&str>) -> Terminal {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -39,8 +39,8 @@ impl Terminal {
         // signal.
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait"]).arg(assert_cmd::cargo::cargo_bin!("esker"));
-        command.args(["shell", "db"]).current_dir(place.path("."));
-        command.env("TERM", "xterm").env("XDG_STATE_HOME", place.path("state"));
+        command.args(["shell", "db"]).current_dir(dir.path("."));
+        command.env("TERM", "xterm").env("XDG_STATE_HOME", dir.path("state"));
         match history {
             Some(value) => command.env("ESKER_HISTORY", value),
             None => command.env_remove("ESKER_HISTORY"),
@@ -95,19 +95,19 @@ impl Terminal {
 }
 
 /// Creates a store of `count` pairs with values of `size_bytes`.
-fn filled(count: usize, size_bytes: usize) -> Place {
-    let place = Place::new();
+fn filled(count: usize, size_bytes: usize) -> TestDir {
+    let dir = TestDir::new();
     let value = "v".repeat(size_bytes);
     let rows: String = (0..count).map(|number| format!("key{number:06},{value}\n")).collect();
-    place.file("rows.csv", rows);
-    place.ok(&["load", "db", "rows.csv", "--no-header"]);
-    place
+    dir.file("rows.csv", rows);
+    dir.ok(&["load", "db", "rows.csv", "--no-header"]);
+    dir
 }
 
 #[test]
-fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
-    let place = filled(20_000, 1_000);
-    let mut terminal = Terminal::begin(&place, Some("off"));
+fn ctrl_c_stops_scan_and_keeps_session_and_batch() {
+    let dir = filled(20_000, 1_000);
+    let mut terminal = Terminal::begin(&dir, Some("off"));
     terminal.line("batch", "OK", "batch> ");
     terminal.line("put zz 1", "OK", "batch> ");
     terminal.line("limit off", "OK", "batch> ");
@@ -131,13 +131,13 @@ fn ctrl_c_stops_a_scan_and_keeps_the_session_with_its_batch() {
     terminal.expect("esker> ");
     terminal.line("flush", "OK", "esker> ");
     terminal.end();
-    assert_eq!(place.ok(&["get", "db", "zz"]), "1\n");
+    assert_eq!(dir.ok(&["get", "db", "zz"]), "1\n");
 }
 
 #[test]
-fn a_scan_by_hand_shows_a_hundred_pairs_and_how_to_go_on() {
-    let place = filled(150, 1);
-    let mut terminal = Terminal::begin(&place, Some("off"));
+fn interactive_scan_shows_100_pairs_and_next_command() {
+    let dir = filled(150, 1);
+    let mut terminal = Terminal::begin(&dir, Some("off"));
     let shown = terminal.line("scan", "`scan key000100` continues\r\nOK", "esker> ");
     assert_eq!(shown.matches(" v\r\n").count(), 100, "{shown}");
     assert!(shown.contains("-- 100 pairs shown, more follow; `limit off` shows all"), "{shown}");
@@ -156,7 +156,7 @@ fn a_scan_by_hand_shows_a_hundred_pairs_and_how_to_go_on() {
     assert_eq!(shown.matches(" v\r\n").count(), 150, "{shown}");
     terminal.end();
     // A script prints all pairs, since another program may drive it.
-    let ran = place.run_with_input(&["shell", "db"], b"scan\nlimit\nlimit 2\nscan\nlimit 1x\n");
+    let ran = dir.run_with_input(&["shell", "db"], b"scan\nlimit\nlimit 2\nscan\nlimit 1x\n");
     assert_eq!(ran.out.lines().count(), 150 + 1 + 1 + 1 + 3 + 1, "{}", ran.out);
     assert!(ran.out.contains("OK\noff\nOK\n") && ran.out.contains("is not a count"), "{}", ran.out);
     assert!(ran.err.contains("-- 2 pairs shown, more follow"), "{}", ran.err);
@@ -167,10 +167,10 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn lines_of_earlier_sessions_come_back() {
-    let place = filled(1, 1);
-    let file = place.path("state/esker/history");
-    let mut terminal = Terminal::begin(&place, None);
+fn history_of_earlier_sessions_is_loaded() {
+    let dir = filled(1, 1);
+    let file = dir.path("state/esker/history");
+    let mut terminal = Terminal::begin(&dir, None);
     terminal.line("put kept 1", "OK", "esker> ");
     terminal.line(" put secret 1", "OK", "esker> ");
     // The line is saved at once, not at the end.
@@ -178,7 +178,7 @@ fn lines_of_earlier_sessions_come_back() {
     assert!(kept.contains("put kept 1") && !kept.contains("secret"), "{kept}");
     assert_eq!(mode(&file), 0o600);
     terminal.end();
-    let mut terminal = Terminal::begin(&place, None);
+    let mut terminal = Terminal::begin(&dir, None);
     // Up twice: the line before `quit` is the saved line.
     terminal.send("\x1b[A\x1b[A");
     terminal.expect("put kept 1");
@@ -187,32 +187,32 @@ fn lines_of_earlier_sessions_come_back() {
 }
 
 #[test]
-fn no_history_is_kept_where_it_is_off_or_the_input_is_a_pipe() {
-    let place = filled(1, 1);
-    let mut terminal = Terminal::begin(&place, Some("off"));
+fn history_is_not_saved_if_disabled_or_without_terminal() {
+    let dir = filled(1, 1);
+    let mut terminal = Terminal::begin(&dir, Some("off"));
     terminal.line("put a 1", "OK", "esker> ");
     terminal.end();
-    assert_eq!(place.run_with_input(&["shell", "db"], b"put b 1\n").out, "OK\n");
-    assert!(!place.path("state").exists() && !place.path("off").exists());
-    let mut terminal = Terminal::begin(&place, Some("mine"));
+    assert_eq!(dir.run_with_input(&["shell", "db"], b"put b 1\n").out, "OK\n");
+    assert!(!dir.path("state").exists() && !dir.path("off").exists());
+    let mut terminal = Terminal::begin(&dir, Some("mine"));
     terminal.line("put c 1", "OK", "esker> ");
     terminal.end();
-    assert!(std::fs::read_to_string(place.path("mine")).unwrap().contains("put c 1"));
-    assert_eq!(mode(&place.path("mine")), 0o600);
+    assert!(std::fs::read_to_string(dir.path("mine")).unwrap().contains("put c 1"));
+    assert_eq!(mode(&dir.path("mine")), 0o600);
 }
 
 #[test]
-fn a_history_that_cannot_be_kept_is_said_and_the_shell_works() {
-    let place = filled(1, 1);
-    let mut terminal = Terminal::begin(&place, Some("rows.csv/history"));
+fn unwritable_history_is_reported_and_shell_works() {
+    let dir = filled(1, 1);
+    let mut terminal = Terminal::begin(&dir, Some("rows.csv/history"));
     terminal.line("get key000000", "v", "esker> ");
     terminal.end();
 }
 
 #[test]
 fn tab_completes_commands_options_and_keys() {
-    let place = filled(1, 1);
-    let mut terminal = Terminal::begin(&place, Some("off"));
+    let dir = filled(1, 1);
+    let mut terminal = Terminal::begin(&dir, Some("off"));
     terminal.send("deleter\t");
     terminal.expect("deleterange ");
     terminal.send("k1 k2\r");

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_sort() {
+    fn boundary_values_sort() {
         let signed = [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX];
         let floats = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, f64::MIN_POSITIVE, 1.5, f64::INFINITY];
         assert!(signed.map(|n| n.encode()).is_sorted());
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_key_is_an_error_that_says_where() {
+    fn malformed_key_error_names_position() {
         let error = <(u8, bool)>::decode(&[7, 2]).unwrap_err();
         assert_eq!(error.kind(), crate::error::ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("found 2 (at byte 2)"), "{error}");
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_key_are_refused() {
+    fn malformed_bytes_are_refused() {
         fn refused<K: Key + Debug>(bytes: &[u8], says: &str) {
             let error = K::decode(bytes).unwrap_err();
             assert!(error.to_string().contains(says), "{error}");

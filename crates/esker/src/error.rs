@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_print_where_what_and_why() {
+    fn error_display_has_path_message_and_source() {
         let path = Path::new("/db/x");
         let damaged = Error::corruption(path, 12, "expected 3, found 4");
         assert_eq!(damaged.to_string(), "/db/x: expected 3, found 4 (at byte 12)");

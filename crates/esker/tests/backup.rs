@@ -49,7 +49,7 @@ fn disk() -> Arc<CrashFs> {
 }
 
 #[test]
-fn backups_share_what_is_the_same_and_each_is_a_store() {
+fn backups_share_equal_files_and_each_is_a_complete_store() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -91,7 +91,7 @@ fn backups_share_what_is_the_same_and_each_is_a_store() {
 }
 
 #[test]
-fn a_damaged_table_is_neither_shared_nor_restored() {
+fn damaged_table_is_neither_shared_nor_restored() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -99,7 +99,7 @@ fn a_damaged_table_is_neither_shared_nor_restored() {
     let first = db.backup(BACKUPS).unwrap();
     let table = fs.list(&first.path).unwrap().into_iter().find(|e| e.name.ends_with(".sst"));
     let table = first.path.join(table.unwrap().name);
-    fs.open_write(&table).unwrap().write_at(b"rot", 30).unwrap();
+    fs.open_write(&table).unwrap().write_at(b"bad", 30).unwrap();
     assert!(db.backup(BACKUPS).unwrap_err().kind() == ErrorKind::Corruption);
     let failed = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
     assert!(failed.kind() == ErrorKind::Corruption);
@@ -125,7 +125,7 @@ fn numbers(fs: Arc<dyn Fs>, dir: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_directory_of_backups_belongs_to_one_store() {
+fn backup_directory_belongs_to_one_store() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let one = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -166,22 +166,22 @@ fn a_directory_of_backups_belongs_to_one_store() {
     one.checkpoint(checkpoint).unwrap();
     let checkpoint = Db::open_on(fs.clone(), checkpoint, options()).unwrap();
     assert!(![id, copy.store_id()].contains(&checkpoint.store_id()));
-    // A backup without a store identity, and one with a damaged mark.
-    let mark = Path::new(BACKUPS).join("backup-000005/BACKUP");
-    fs.open_write(&mark).unwrap().write_at(b"rot", 30).unwrap();
+    // A backup without a store identity, and one with damaged metadata.
+    let meta = Path::new(BACKUPS).join("backup-000005/BACKUP");
+    fs.open_write(&meta).unwrap().write_at(b"bad", 30).unwrap();
     assert!(copy.backup(BACKUPS).unwrap_err().kind() == ErrorKind::Corruption);
     let listed = Db::backups_on(fs.clone(), BACKUPS).unwrap();
     assert!(
         listed[4].store_id.is_none()
             && listed[4].problem.as_ref().unwrap().kind() == ErrorKind::Corruption
     );
-    fs.remove(&mark).unwrap();
+    fs.remove(&meta).unwrap();
     refused(copy.backup(BACKUPS), ErrorKind::Incompatible, &["does not name its store"]);
     assert_eq!(copy.backup_with(BACKUPS, &over).unwrap().number, 6);
 }
 
 #[test]
-fn one_call_at_a_time_works_in_a_directory_of_backups() {
+fn concurrent_calls_on_backup_directory_are_refused() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -199,7 +199,7 @@ fn one_call_at_a_time_works_in_a_directory_of_backups() {
 }
 
 #[test]
-fn nothing_is_put_inside_a_store_or_among_backups() {
+fn targets_inside_stores_and_backup_directories_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
     let db = Db::open(at("db"), options()).unwrap();
@@ -234,7 +234,7 @@ fn nothing_is_put_inside_a_store_or_among_backups() {
 }
 
 #[test]
-fn pruning_keeps_the_newest_and_what_they_share() {
+fn prune_keeps_newest_backups_and_their_shared_files() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
@@ -269,7 +269,7 @@ fn pruning_keeps_the_newest_and_what_they_share() {
 }
 
 #[test]
-fn a_cut_during_a_prune_leaves_each_backup_whole_or_gone() {
+fn power_cut_during_prune_leaves_complete_or_removed_backups() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     let mut states = Vec::new();
@@ -297,26 +297,26 @@ fn a_cut_during_a_prune_leaves_each_backup_whole_or_gone() {
 }
 
 #[test]
-fn a_backup_that_could_not_be_looked_at_is_not_taken_for_half_of_one() {
+fn unreadable_backup_is_not_treated_as_incomplete() {
     let disk = disk();
     let fs = FaultFs::new(disk.clone());
     let db = Db::open_on(fs.clone(), DB, options()).unwrap();
     fill(&db, 0);
     let first = db.backup(BACKUPS).unwrap().path;
     let state = pairs(db.iter().unwrap());
-    let looks = |nth| Fault::once(OpMask::of(&[Op::List]), nth, FaultKind::Io);
+    let list_fault = |nth| Fault::once(OpMask::of(&[Op::List]), nth, FaultKind::Io);
     for nth in 1.. {
-        fs.arm(looks(nth));
+        fs.arm(list_fault(nth));
         let made = db.backup(BACKUPS);
         fs.disarm();
-        assert_eq!(held(disk.clone(), &first.display().to_string()), state, "look {nth}");
+        assert_eq!(held(disk.clone(), &first.display().to_string()), state, "listing {nth}");
         if fs.hits() == 0 {
             assert!(nth > 3);
             break;
         }
-        assert!(made.is_err_and(|error| error.kind() == ErrorKind::Io), "look {nth}");
+        assert!(made.is_err_and(|error| error.kind() == ErrorKind::Io), "listing {nth}");
     }
-    fs.arm(looks(1).on("CURRENT"));
+    fs.arm(list_fault(1).on("CURRENT"));
     let restored = Db::restore_on(fs.clone(), BACKUPS, None, COPY, options()).unwrap_err();
     assert_eq!(restored.kind(), ErrorKind::Io, "{restored}");
 }
@@ -345,7 +345,7 @@ fn at_every_cut(
 }
 
 #[test]
-fn a_cut_during_a_backup_leaves_the_store_and_whole_backups_alone() {
+fn power_cut_during_backup_keeps_store_and_complete_backups() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     fill(&db, 0);
@@ -373,7 +373,7 @@ fn a_cut_during_a_backup_leaves_the_store_and_whole_backups_alone() {
 }
 
 #[test]
-fn a_cut_during_a_restore_or_a_checkpoint_leaves_a_whole_store_or_none() {
+fn power_cut_during_restore_or_checkpoint_leaves_complete_store_or_none() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     fill(&db, 0);
@@ -403,7 +403,7 @@ fn a_cut_during_a_restore_or_a_checkpoint_leaves_a_whole_store_or_none() {
 }
 
 #[test]
-fn a_cut_while_a_store_is_removed_leaves_a_whole_store_or_none() {
+fn power_cut_during_destroy_leaves_complete_store_or_none() {
     let disk = disk();
     let db = Db::open_on(disk.clone(), DB, options()).unwrap();
     fill(&db, 0);

@@ -25,17 +25,17 @@ fn transfers(options: Options) {
         db.put(account.to_be_bytes(), 100u64.to_be_bytes()).unwrap();
     }
     let stop = AtomicBool::new(false);
-    let turn = parking_lot::Mutex::new(());
+    let pass = parking_lot::Mutex::new(());
     let scans = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for seed in 0..2 {
-            let (db, turn, stop) = (&db, &turn, &stop);
+            let (db, pass, stop) = (&db, &pass, &stop);
             scope.spawn(move || {
                 let mut rng = SplitMix64::new(seed);
                 for step in 0..3_000 {
                     // Reading and writing back is one step. The lock belongs to the test, not to
                     // the store.
-                    let _turn = turn.lock();
+                    let _pass = pass.lock();
                     let (from, to) = (rng.next_u64() % ACCOUNTS, rng.next_u64() % ACCOUNTS);
                     let balance = |a: u64| number(&db.get(a.to_be_bytes()).unwrap().unwrap());
                     let amount = rng.next_u64() % (balance(from) + 1);
@@ -78,7 +78,7 @@ fn transfers(options: Options) {
 }
 
 #[test]
-fn readers_never_see_half_a_batch() {
+fn readers_never_see_partial_batch() {
     for &memtable_kind in MemtableKind::ALL {
         for policy in [Policy::Fluid, Policy::Leveled] {
             transfers(Options { memtable_kind, policy, ..tiny_options() });
@@ -87,7 +87,7 @@ fn readers_never_see_half_a_batch() {
 }
 
 #[test]
-fn a_thread_reads_its_own_writes_while_everything_moves() {
+fn threads_read_their_own_writes_during_background_work() {
     let options = Options { background_threads: Some(2), ..tiny_options() };
     let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
     std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ fn sync_writers_share_syncs() {
 }
 
 #[test]
-fn stores_do_not_meet() {
+fn stores_in_one_process_are_independent() {
     let fs = MemFs::new();
     let open = |name: &str| Db::open_on(fs.clone(), name, tiny_options()).unwrap();
     let (a, b) = (open("/a"), open("/b"));
@@ -161,7 +161,7 @@ fn stores_do_not_meet() {
 }
 
 #[test]
-fn a_cache_can_change_size_and_policy_while_it_is_read() {
+fn cache_size_and_policy_change_during_reads() {
     let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
     for i in 0..5_000u32 {
         db.put(i.to_be_bytes(), [i as u8; 30]).unwrap();
@@ -262,7 +262,7 @@ fn everything_at_once(options: Options) {
 }
 
 #[test]
-fn everything_at_once_on_real_files() {
+fn concurrent_mixed_operations_on_real_files() {
     for (wal_io, memtable_kind) in
         [(WalIo::Mmap, MemtableKind::Btree), (WalIo::Write, MemtableKind::Skiplist)]
     {
@@ -281,7 +281,7 @@ fn everything_at_once_on_real_files() {
 /// test guards against a past failure: two callers flushed the same memtable, and the next memtable
 /// was taken for flushed too.
 #[test]
-fn callers_of_a_store_without_threads_take_turns() {
+fn callers_of_store_without_threads_run_one_job_at_a_time() {
     for round in 0..8u64 {
         let fs = MemFs::new();
         let options = Options { background_threads: Some(0), ..tiny_options() };
@@ -312,7 +312,7 @@ fn callers_of_a_store_without_threads_take_turns() {
 }
 
 #[test]
-fn a_full_memtable_that_several_threads_filled_refuses_every_write() {
+fn full_memtable_refuses_writes_of_every_thread() {
     const MEMTABLE_BYTES: u64 = 8 << 20;
     let fs = FaultFs::new(MemFs::new());
     let options = Options { memtable_size_bytes: Some(MEMTABLE_BYTES), ..tiny_options() };
@@ -356,7 +356,7 @@ fn tables_and_removed(dir: &std::path::Path) -> (Vec<String>, usize) {
 /// own files.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_a_reader_lets_go_of_last_is_removed() {
+fn files_released_last_by_reader_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().canonicalize().unwrap().join("db");
     for outlives in [false, true] {
@@ -381,8 +381,8 @@ fn what_a_reader_lets_go_of_last_is_removed() {
             let (after, _) = tables_and_removed(&place);
             before.iter().any(|table| after.contains(table))
         };
-        let looks = (0..30_000).take_while(|_| are_there());
-        looks.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
+        let checks = (0..30_000).take_while(|_| are_there());
+        checks.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
         assert!(!are_there(), "files without a reader remained");
         if let Some(db) = open {
             db.close().unwrap();

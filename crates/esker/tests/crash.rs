@@ -44,7 +44,7 @@ fn history() -> (Vec<(String, Vec<u8>)>, Vec<Pairs>) {
 }
 
 #[test]
-fn a_store_of_a_newer_version_is_refused_and_untouched() {
+fn newer_store_version_is_refused_and_unchanged() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
     let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
@@ -71,7 +71,7 @@ fn a_store_of_a_newer_version_is_refused_and_untouched() {
 }
 
 #[test]
-fn a_repair_takes_every_log_record_that_is_whole_and_lists_the_others() {
+fn repair_keeps_intact_log_records_and_lists_damaged_ones() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
     let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
@@ -99,7 +99,7 @@ fn a_repair_takes_every_log_record_that_is_whole_and_lists_the_others() {
 const LOG_HEADER_BYTES: usize = 40;
 
 #[test]
-fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
+fn reopen_after_truncated_log_keeps_prefix_of_writes() {
     let (all, states) = history();
     let dir = Path::new("/db");
     let log = all.iter().position(|(name, _)| name.ends_with(".wal")).unwrap();
@@ -119,7 +119,7 @@ fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
         let found = pairs(db.iter().unwrap());
         let index = states.iter().rposition(|s| *s == found);
         let index = index.unwrap_or_else(|| {
-            panic!("cut at {len}: the content is no earlier state of the store")
+            panic!("cut at {len}: the content is not an earlier state of the store")
         });
         reached[index] = true;
         // The store continues from there, and opens again.
@@ -133,7 +133,7 @@ fn a_log_cut_at_any_byte_leaves_a_prefix_of_the_writes() {
 }
 
 #[test]
-fn a_log_cut_below_what_was_synced_is_reported() {
+fn damage_in_synced_log_record_is_reported() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
     let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
@@ -172,7 +172,7 @@ fn whole_store() -> (Vec<(String, Vec<u8>)>, Pairs) {
 }
 
 #[test]
-fn a_flipped_byte_in_any_file_never_gives_wrong_data() {
+fn flipped_byte_in_any_file_never_gives_wrong_data() {
     let (all, want) = whole_store();
     let dir = Path::new("/db");
     let mut detected = std::collections::BTreeMap::<String, (u32, u32)>::new();
@@ -230,7 +230,7 @@ fn assert_same_or_tail(found: &Pairs, want: &Pairs, name: &str, at: usize) {
 }
 
 #[test]
-fn a_truncated_or_missing_file_is_noticed() {
+fn truncated_or_missing_file_is_detected() {
     let (all, want) = whole_store();
     let dir = Path::new("/db");
     for index in 0..all.len() {
@@ -257,7 +257,7 @@ fn a_truncated_or_missing_file_is_noticed() {
 }
 
 #[test]
-fn an_interrupted_creation_is_begun_again() {
+fn interrupted_creation_is_restarted() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
     Db::open_on(fs.clone(), dir, tiny_options()).unwrap().close().unwrap();
@@ -270,7 +270,7 @@ fn an_interrupted_creation_is_begun_again() {
 }
 
 #[test]
-fn a_store_without_its_current_file_is_an_error_not_a_new_store() {
+fn missing_current_file_is_an_error_not_a_new_store() {
     let (all, _) = whole_store();
     let dir = Path::new("/db");
     let headless: Vec<_> = all.into_iter().filter(|(n, _)| n != "CURRENT").collect();
@@ -284,7 +284,7 @@ fn a_store_without_its_current_file_is_an_error_not_a_new_store() {
 }
 
 #[test]
-fn unlogged_writes_survive_a_close_and_logged_ones_a_kill() {
+fn unlogged_writes_survive_close_and_logged_writes_survive_kill() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
     let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
@@ -300,7 +300,7 @@ fn unlogged_writes_survive_a_close_and_logged_ones_a_kill() {
 }
 
 #[test]
-fn durability_of_the_store_is_the_default_of_its_writes() {
+fn store_durability_is_default_of_writes() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
     let options = Options { durability: Durability::None, ..lazy_options() };
@@ -313,7 +313,7 @@ fn durability_of_the_store_is_the_default_of_its_writes() {
 }
 
 #[test]
-fn opening_twice_is_refused_and_says_by_whom() {
+fn second_open_is_refused_and_names_holder() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let db = Db::open(&path, Options::default()).unwrap();
@@ -331,7 +331,7 @@ fn opening_twice_is_refused_and_says_by_whom() {
 }
 
 #[test]
-fn a_log_cut_anywhere_after_a_clean_close_is_reported() {
+fn truncated_log_after_clean_close_is_reported() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
     let db = Db::open_on(fs.clone(), dir, lazy_options()).unwrap();
@@ -347,7 +347,7 @@ fn a_log_cut_anywhere_after_a_clean_close_is_reported() {
         cut[log].1.truncate(len);
         match Db::open_on(image(dir, &cut), dir, lazy_options()) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),
-            // Only the mark of the close is missing.
+            // Only the clean-close marker is missing.
             Ok(db) => assert_eq!(pairs(db.iter().unwrap()), want, "cut at {len}"),
         }
     }

@@ -41,10 +41,11 @@ fn refused<T>(result: esker::Result<T>, kind: ErrorKind, says: &str) {
 }
 
 #[test]
-fn a_directory_of_another_program_is_refused_by_every_call_and_left_alone() {
+fn foreign_directory_is_refused_by_every_call_and_unchanged() {
     let leveldb = [("CURRENT", "x"), ("MANIFEST-000001", "y"), ("000003.log", "z")];
-    let strangers = [("notes.txt", "mine")];
-    for (entries, says) in [(&leveldb[..], "esker import leveldb"), (&strangers[..], "other files")]
+    let other_files = [("notes.txt", "mine")];
+    for (entries, says) in
+        [(&leveldb[..], "esker import leveldb"), (&other_files[..], "other files")]
     {
         let all: Vec<(String, Vec<u8>)> =
             entries.iter().map(|(name, text)| (name.to_string(), text.as_bytes().into())).collect();
@@ -59,7 +60,7 @@ fn a_directory_of_another_program_is_refused_by_every_call_and_left_alone() {
 }
 
 #[test]
-fn options_out_of_range_are_refused_by_every_call() {
+fn out_of_range_options_are_refused_by_every_call() {
     let fs = MemFs::new();
     let wrong = Options { fan_out: 0, ..tiny_options() };
     let kind = ErrorKind::InvalidArgument;
@@ -72,14 +73,14 @@ fn options_out_of_range_are_refused_by_every_call() {
 }
 
 #[test]
-fn stepping_a_store_that_has_threads_is_refused() {
+fn run_one_job_is_refused_with_background_threads() {
     let options = Options { background_threads: Some(1), ..tiny_options() };
     let db = Db::open_on(MemFs::new(), dir(), options).unwrap();
     refused(db.run_one_job(), ErrorKind::InvalidArgument, "background_threads=0");
 }
 
 #[test]
-fn what_a_thread_could_not_do_is_told_to_who_waits_for_it() {
+fn background_errors_are_returned_to_waiting_callers() {
     let fs = FaultFs::new(MemFs::new());
     let options =
         Options { background_threads: Some(1), frozen_memtables_max: 1, ..tiny_options() };
@@ -99,12 +100,12 @@ fn what_a_thread_could_not_do_is_told_to_who_waits_for_it() {
 
 /// A filter policy that blocks while its gate is shut, which holds a compaction in progress.
 #[derive(Default)]
-struct Gate {
+struct BlockingFilter {
     shut: AtomicBool,
     waiting: AtomicBool,
 }
 
-impl FilterPolicy for Gate {
+impl FilterPolicy for BlockingFilter {
     fn name(&self) -> &str {
         "test.gate"
     }
@@ -123,11 +124,11 @@ impl FilterPolicy for Gate {
 const HELD_KEYS: u32 = 20_000;
 
 /// Returns a store with a compaction that is held while it writes its first table.
-fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
-    let (disk, gate) = (MemFs::new(), Arc::new(Gate::default()));
+fn store_with_running_compaction() -> (Arc<MemFs>, Arc<FaultFs>, Arc<BlockingFilter>, Db, Options) {
+    let (disk, blocker) = (MemFs::new(), Arc::new(BlockingFilter::default()));
     let fs = FaultFs::new(disk.clone());
     let options = Options {
-        filter_policy: Some(gate.clone()),
+        filter_policy: Some(blocker.clone()),
         background_threads: Some(2),
         auto_compaction: false,
         l0_runs_max: 2,
@@ -141,17 +142,17 @@ fn held_merge() -> (Arc<MemFs>, Arc<FaultFs>, Arc<Gate>, Db, Options) {
         (0..HELD_KEYS).for_each(|i| db.put(i.to_be_bytes(), [round; 20]).unwrap());
         db.flush().unwrap();
     }
-    gate.shut.store(true, SeqCst);
+    blocker.shut.store(true, SeqCst);
     db.set_options(&[("auto_compaction", "true")]).unwrap();
-    while !gate.waiting.load(SeqCst) {
+    while !blocker.waiting.load(SeqCst) {
         std::thread::yield_now();
     }
-    (disk, fs, gate, db, options)
+    (disk, fs, blocker, db, options)
 }
 
 #[test]
-fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
-    let (_, fs, gate, db, _) = held_merge();
+fn compaction_frees_space_for_flush_on_full_device() {
+    let (_, fs, blocker, db, _) = store_with_running_compaction();
     db.put("a", "1").unwrap();
     fs.arm(Fault::once(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
     std::thread::scope(|scope| {
@@ -162,7 +163,7 @@ fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
         // Makes it likely that the flush waits for the compaction. The test is also correct without
         // the wait.
         std::thread::sleep(Duration::from_millis(50));
-        gate.shut.store(false, SeqCst);
+        blocker.shut.store(false, SeqCst);
         flush.join().unwrap().unwrap();
     });
     db.wait_idle().unwrap();
@@ -172,12 +173,12 @@ fn a_merge_gives_its_space_to_a_flush_on_a_full_device() {
 }
 
 #[test]
-fn a_close_ends_a_merge_and_loses_nothing() {
-    let (disk, _, gate, db, options) = held_merge();
+fn close_aborts_compaction_and_loses_nothing() {
+    let (disk, _, blocker, db, options) = store_with_running_compaction();
     std::thread::scope(|scope| {
         let close = scope.spawn(|| db.close());
         std::thread::sleep(Duration::from_millis(50));
-        gate.shut.store(false, SeqCst);
+        blocker.shut.store(false, SeqCst);
         close.join().unwrap().unwrap();
     });
     let db = Db::open_on(disk, dir(), options).unwrap();
@@ -188,7 +189,7 @@ fn a_close_ends_a_merge_and_loses_nothing() {
 }
 
 #[test]
-fn a_read_only_store_that_stays_damaged_is_an_error_after_some_tries() {
+fn read_only_open_of_damaged_store_fails_after_retries() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
     db.put("a", "1").unwrap();
@@ -208,7 +209,7 @@ fn a_read_only_store_that_stays_damaged_is_an_error_after_some_tries() {
 }
 
 #[test]
-fn removing_a_key_says_when_it_could_not_look_or_not_write() {
+fn remove_returns_read_and_write_errors() {
     let fs = FaultFs::new(MemFs::new());
     let options = Options { cache_size_bytes: Some(0), ..lazy_options() };
     let db = Db::open_on(fs.clone(), dir(), options).unwrap();
@@ -224,7 +225,7 @@ fn removing_a_key_says_when_it_could_not_look_or_not_write() {
 }
 
 #[test]
-fn damage_in_a_log_is_found_also_when_reads_fail() {
+fn log_damage_is_detected_despite_read_errors() {
     let all = several_logs(dir(), &WriteOptions::SYNC);
     let logs: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".wal")).collect();
     let mut failed = 0;
@@ -264,14 +265,14 @@ fn damage_in_a_log_is_found_also_when_reads_fail() {
 }
 
 #[test]
-fn a_log_that_was_begun_and_never_used_is_left_out() {
+fn unused_log_is_ignored() {
     let mut left_behind = 0;
     for nth in 1..12 {
         let disk = CrashFs::new();
         let fs = FaultFs::new(disk.clone());
         let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
         db.put_with("a", "1", &WriteOptions::SYNC).unwrap();
-        // The mark that the next log continues this one cannot be written, and that log cannot be
+        // The marker that the next log continues this one cannot be written, and that log cannot be
         // removed.
         let ops = OpMask::of(&[Op::Write, Op::Remove]);
         fs.arm(Fault::for_ever(ops, nth, FaultKind::NoSpace).on(".wal"));
@@ -290,7 +291,7 @@ fn a_log_that_was_begun_and_never_used_is_left_out() {
 }
 
 #[test]
-fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
+fn repair_lists_log_record_without_operations() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
     for key in ["a", "b", "c"] {
@@ -316,7 +317,7 @@ fn a_log_record_without_operations_is_a_loss_that_a_repair_lists() {
 }
 
 #[test]
-fn a_manifest_that_cannot_be_cut_back_takes_nothing_more_until_the_store_is_opened_again() {
+fn manifest_that_cannot_be_truncated_refuses_edits_until_reopen() {
     let mut seen = 0;
     for nth in 1..40 {
         let disk = CrashFs::new();
@@ -347,7 +348,7 @@ fn a_manifest_that_cannot_be_cut_back_takes_nothing_more_until_the_store_is_open
 }
 
 #[test]
-fn a_scrub_that_cannot_list_the_logs_says_so() {
+fn scrub_reports_unlistable_logs() {
     let fs = FaultFs::new(MemFs::new());
     let options = Options { scrub_bytes_per_second: 1 << 30, ..lazy_options() };
     let db = Db::open_on(fs.clone(), dir(), options).unwrap();
@@ -360,7 +361,7 @@ fn a_scrub_that_cannot_list_the_logs_says_so() {
 }
 
 #[test]
-fn paths_that_cannot_be_looked_at_are_errors_on_the_real_file_system() {
+fn inaccessible_paths_are_errors_on_real_files() {
     let root = std::env::temp_dir().join(format!("esker-errors-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&root);
     let (fs, store, backups) = (OsFs::shared(), root.join("store"), root.join("backups"));
@@ -386,7 +387,7 @@ fn paths_that_cannot_be_looked_at_are_errors_on_the_real_file_system() {
 }
 
 #[test]
-fn prefixes_end_where_their_keys_do_in_every_order() {
+fn prefix_ranges_end_correctly_in_every_order() {
     for key_order in [KeyOrder::Bytewise, KeyOrder::Reverse] {
         let options = Options { key_order: key_order.clone(), ..tiny_options() };
         let db = Db::open_on(MemFs::new(), dir(), options).unwrap();
@@ -466,7 +467,7 @@ fn as_ref<'a>(bound: &'a Bound<&'a [u8]>) -> Bound<&'a &'a [u8]> {
 }
 
 #[test]
-fn a_read_that_fails_among_deleted_keys_and_old_versions_is_an_error() {
+fn read_error_among_deleted_keys_and_old_versions_is_returned() {
     const KEYS: u32 = 3_000;
     let fs = FaultFs::new(MemFs::new());
     let options = Options {

@@ -66,7 +66,10 @@ impl Acknowledged {
         let maybe = self.maybe.as_ref() == Some(found);
         let index = index.or(maybe.then_some(self.states.len()));
         let index = index.unwrap_or_else(|| {
-            panic!("{what}: the content is no earlier state of the store: {} pairs", found.len())
+            panic!(
+                "{what}: the content is not an earlier state of the store: {} pairs",
+                found.len()
+            )
         });
         assert!(index >= least, "{what}: found {index} writes, expected at least {least}");
     }
@@ -126,7 +129,7 @@ fn check_images(fs: &CrashFs, acknowledged: &Acknowledged, options: &Options, wh
 }
 
 #[test]
-fn a_power_failure_at_any_operation_leaves_what_was_promised() {
+fn power_failure_at_any_operation_keeps_durable_writes() {
     for options in [lazy_options(), tiny_options()] {
         let counting = FaultFs::new(CrashFs::new());
         script(counting.clone(), options.clone(), 40);
@@ -153,7 +156,7 @@ fn killed_after(disk: &Arc<CrashFs>, write: impl FnOnce(&Db)) {
 }
 
 #[test]
-fn a_synced_write_makes_what_a_killed_process_left_durable_too() {
+fn synced_write_makes_recovered_writes_durable() {
     let disk = CrashFs::new();
     killed_after(&disk, |db| {
         for i in 0..20 {
@@ -174,7 +177,7 @@ fn a_synced_write_makes_what_a_killed_process_left_durable_too() {
 }
 
 #[test]
-fn buffered_writes_of_two_lives_are_left_without_a_hole() {
+fn power_failure_leaves_no_gap_in_buffered_writes_of_two_processes() {
     let disk = CrashFs::new();
     for life in 0..3 {
         killed_after(&disk, |db| {
@@ -197,7 +200,7 @@ fn buffered_writes_of_two_lives_are_left_without_a_hole() {
 }
 
 #[test]
-fn a_full_device_refuses_writes_and_takes_them_again_when_there_is_space() {
+fn writes_resume_when_full_device_has_space() {
     for kind in [FaultKind::NoSpace, FaultKind::Quota, FaultKind::ShortWrite] {
         for at in 1..12 {
             let disk = CrashFs::new();
@@ -236,7 +239,7 @@ fn a_full_device_refuses_writes_and_takes_them_again_when_there_is_space() {
 }
 
 #[test]
-fn after_a_failed_log_sync_nothing_is_accepted_until_the_store_is_opened_again() {
+fn failed_log_sync_refuses_writes_until_reopen() {
     let disk = CrashFs::new();
     let fs = FaultFs::new(disk.clone());
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();
@@ -257,7 +260,7 @@ fn after_a_failed_log_sync_nothing_is_accepted_until_the_store_is_opened_again()
 }
 
 #[test]
-fn a_failed_read_is_an_error_and_never_a_missing_key() {
+fn failed_read_is_an_error_not_a_missing_key() {
     let disk = CrashFs::new();
     let fs = FaultFs::new(disk);
     let options = Options { cache_size_bytes: Some(0), ..tiny_options() };
@@ -285,7 +288,7 @@ fn a_failed_read_is_an_error_and_never_a_missing_key() {
 }
 
 #[test]
-fn buffered_writes_over_several_logs_are_left_without_a_hole() {
+fn power_failure_leaves_no_gap_in_buffered_writes_over_several_logs() {
     let disk = CrashFs::new();
     let fs = FaultFs::new(disk.clone());
     let options = Options { frozen_memtables_max: 8, ..tiny_options() };
@@ -319,7 +322,7 @@ fn log_names(fs: &CrashFs) -> Vec<String> {
 }
 
 #[test]
-fn rot_in_a_log_that_later_logs_know_to_be_durable_is_corruption() {
+fn damage_in_log_that_later_logs_prove_durable_is_corruption() {
     let disk = CrashFs::new();
     let write = |db: &Db, life: &str| {
         db.put_with(format!("{life}-a"), "synced", &WriteOptions::SYNC).unwrap();
@@ -357,7 +360,7 @@ fn rot_in_a_log_that_later_logs_know_to_be_durable_is_corruption() {
 }
 
 #[test]
-fn a_log_left_behind_by_a_failure_does_not_hide_what_came_after() {
+fn log_left_by_failed_start_does_not_hide_later_writes() {
     for at in 1..4 {
         for op in [Op::SyncDir, Op::Create, Op::Write, Op::Sync, Op::Remove] {
             let disk = CrashFs::new();
@@ -383,7 +386,7 @@ fn a_log_left_behind_by_a_failure_does_not_hide_what_came_after() {
 }
 
 #[test]
-fn many_short_openings_leave_few_logs() {
+fn repeated_opens_leave_few_logs() {
     let disk = CrashFs::new();
     for life in 0..40 {
         let db = Db::open_on(disk.clone(), dir(), lazy_options()).unwrap();
@@ -408,7 +411,7 @@ fn reopened_after(disk: &Arc<CrashFs>, first_life: impl FnOnce(&Db)) -> Db {
 }
 
 #[test]
-fn pages_that_a_failed_sync_dropped_are_written_again_before_new_writes_are_promised() {
+fn pages_dropped_by_failed_sync_are_rewritten_before_new_writes() {
     let disk = CrashFs::new();
     let db = reopened_after(&disk, |db| {
         db.put_with("a", "buffered", &WriteOptions::BUFFERED).unwrap();
@@ -424,7 +427,7 @@ fn pages_that_a_failed_sync_dropped_are_written_again_before_new_writes_are_prom
 }
 
 #[test]
-fn a_close_after_the_manifest_failed_is_no_clean_close() {
+fn close_after_manifest_failure_is_not_clean() {
     for nth in 1..6 {
         let crash = CrashFs::new();
         let db = Db::open_on(crash.clone(), dir(), lazy_options()).unwrap();
@@ -443,7 +446,7 @@ fn a_close_after_the_manifest_failed_is_no_clean_close() {
 }
 
 #[test]
-fn a_directory_whose_name_could_not_be_synced_is_synced_by_the_next_open() {
+fn unsynced_directory_name_is_synced_by_next_open() {
     let disk = CrashFs::new();
     let fs = FaultFs::new(disk.clone());
     fs.arm(Fault::once(OpMask::of(&[Op::SyncDir]), 1, FaultKind::Io));
@@ -456,7 +459,7 @@ fn a_directory_whose_name_could_not_be_synced_is_synced_by_the_next_open() {
 }
 
 #[test]
-fn a_missing_log_is_noticed_between_a_freeze_and_the_end_of_its_flush() {
+fn missing_log_is_detected_between_freeze_and_flush_end() {
     let disk = CrashFs::new();
     let fs = FaultFs::new(disk.clone());
     let db = Db::open_on(fs.clone(), dir(), lazy_options()).unwrap();

@@ -129,7 +129,7 @@ fn story(fs: Arc<dyn Fs>, root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn memory_and_the_system_answer_alike() {
+fn memory_file_system_matches_operating_system() {
     let dir = tempfile::tempdir().unwrap();
     let memory = MemFs::new();
     memory.create_dir(Path::new("/root")).unwrap();

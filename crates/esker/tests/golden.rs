@@ -53,7 +53,7 @@ fn all() -> Vec<Golden> {
             }
         }
     }
-    // Killed with the mark of a sync at its log's end. The other stores predate that mark.
+    // Killed with a sync marker at the end of its log. The other stores predate that marker.
     let killed = all.iter().find(|golden| golden.name == "v1-delta-none-killed");
     let options = killed.map(|golden| golden.options.clone()).unwrap_or_default();
     all.push(Golden { name: "v1-delta-none-synced".to_string(), options, closed: false });
@@ -168,13 +168,13 @@ fn check(what: &str, fs: Arc<MemFs>, options: &Options) {
 }
 
 #[test]
-fn golden_stores_open_and_hold_what_they_held() {
+fn golden_stores_open_with_expected_content() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let stored = std::fs::read_dir(&root).unwrap().count();
     assert_eq!(
         stored,
         all().len(),
-        "a golden store for every layout, compression and end, and one with a mark"
+        "a golden store for every layout, compression and end, and one with a sync marker"
     );
     for golden in all() {
         let packed = std::fs::read(root.join(&golden.name)).unwrap();

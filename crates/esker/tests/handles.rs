@@ -5,7 +5,7 @@ use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options};
 
 #[test]
-fn an_iterator_is_read_from_both_ends_and_returns_each_pair_once() {
+fn double_ended_iteration_returns_each_pair_once() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     for key in 0..40u8 {
         db.put([key], [key]).unwrap();
@@ -37,7 +37,7 @@ fn an_iterator_is_read_from_both_ends_and_returns_each_pair_once() {
 }
 
 #[test]
-fn a_clone_is_the_same_store_and_the_last_one_closes_it() {
+fn clones_share_the_store_and_last_drop_closes_it() {
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), "/db", Options::default()).unwrap();
     let clone = db.clone();
@@ -56,7 +56,7 @@ fn a_clone_is_the_same_store_and_the_last_one_closes_it() {
 
 #[test]
 #[expect(clippy::mutable_key_type, reason = "a slice compares its bytes, which never change")]
-fn a_slice_is_a_key_of_maps_and_compares_with_what_bytes_come_in() {
+fn slice_hashes_and_compares_like_bytes() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     db.put("a", "1").unwrap();
     db.put("b", "2").unwrap();
@@ -69,9 +69,9 @@ fn a_slice_is_a_key_of_maps_and_compares_with_what_bytes_come_in() {
     assert_eq!(Vec::from(one), b"1");
 }
 
-/// Of all threads that remove one key, one is told that it existed.
+/// Of all threads that remove one key, exactly one call returns that it existed.
 #[test]
-fn a_key_is_removed_once() {
+fn concurrent_remove_reports_key_once() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     for round in 0..200u32 {
         db.put("key", round.to_le_bytes()).unwrap();
@@ -86,7 +86,7 @@ fn a_key_is_removed_once() {
 }
 
 #[test]
-fn an_error_keeps_the_systems_code() {
+fn errors_keep_os_error_code() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
     let error = Db::open(dir.path().join("file/db"), Options::default()).unwrap_err();

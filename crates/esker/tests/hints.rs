@@ -48,9 +48,9 @@ fn backward(iter: DbIterator) -> Pairs {
 }
 
 #[test]
-fn deleted_keys_are_jumped_over_both_ways_and_from_the_middle() {
+fn deleted_keys_are_skipped_in_both_directions_and_from_the_middle() {
     for thresholds in [Thresholds::small(), Thresholds::default()] {
-        deleted_keys_are_jumped_over(Options {
+        deleted_keys_are_skipped(Options {
             auto_compaction: false,
             background_threads: Some(1),
             thresholds,
@@ -59,7 +59,7 @@ fn deleted_keys_are_jumped_over_both_ways_and_from_the_middle() {
     }
 }
 
-fn deleted_keys_are_jumped_over(options: Options) {
+fn deleted_keys_are_skipped(options: Options) {
     const KEYS: u64 = 10_000;
     let db = open(options);
     for n in 0..KEYS {
@@ -94,7 +94,7 @@ fn deleted_keys_are_jumped_over(options: Options) {
 }
 
 #[test]
-fn a_deleted_range_is_jumped_over_too() {
+fn deleted_ranges_are_skipped() {
     for thresholds in [Thresholds::small(), Thresholds::default()] {
         let options = Options { background_threads: Some(1), thresholds, ..Options::default() };
         let db = open(options);
@@ -110,7 +110,7 @@ fn a_deleted_range_is_jumped_over_too() {
 }
 
 #[test]
-fn a_store_without_threads_makes_none() {
+fn store_without_threads_builds_no_hints() {
     let db = open(Options { background_threads: Some(0), ..tiny_options() });
     for n in 0..200 {
         db.delete(key(n)).unwrap();
@@ -133,7 +133,7 @@ impl Comparator for Halved {
 }
 
 /// Applies one step to the store and the model: deletes of key ranges, with some puts.
-fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: u64, turn: u64) {
+fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: u64, round: u64) {
     let from = rng.below(keys);
     let to = (from + rng.below(keys / 2)).min(keys);
     match rng.below(10) {
@@ -151,8 +151,8 @@ fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: 
             let mut batch = Batch::new();
             for n in from..to.min(from + 30) {
                 if rng.chance(3) {
-                    batch.put(key(2 * n), turn.to_be_bytes());
-                    oracle.insert(n, turn);
+                    batch.put(key(2 * n), round.to_be_bytes());
+                    oracle.insert(n, round);
                 } else {
                     batch.delete(key(2 * n));
                     oracle.remove(&n);
@@ -162,22 +162,22 @@ fn change(db: &Db, oracle: &mut BTreeMap<u64, u64>, rng: &mut SplitMix64, keys: 
         }
         6 => {
             for n in from..to {
-                db.put(key(2 * n), turn.to_be_bytes()).unwrap();
-                oracle.insert(n, turn);
+                db.put(key(2 * n), round.to_be_bytes()).unwrap();
+                oracle.insert(n, round);
             }
         }
         _ => {
             for _ in 0..rng.below(4) {
                 let n = rng.below(keys);
-                db.put(key(2 * n), turn.to_be_bytes()).unwrap();
-                oracle.insert(n, turn);
+                db.put(key(2 * n), round.to_be_bytes()).unwrap();
+                oracle.insert(n, round);
             }
         }
     }
 }
 
 fn sorted(oracle: &BTreeMap<u64, u64>, reverse: bool) -> Pairs {
-    let all = oracle.iter().map(|(n, turn)| (key(2 * n), turn.to_be_bytes().to_vec()));
+    let all = oracle.iter().map(|(n, round)| (key(2 * n), round.to_be_bytes().to_vec()));
     if reverse { all.rev().collect() } else { all.collect() }
 }
 
@@ -219,7 +219,7 @@ fn model(options: Options, seed: u64) -> u64 {
     let db = open(options);
     let mut oracle = BTreeMap::new();
     let mut snapshots: Vec<(esker::Snapshot, Pairs)> = Vec::new();
-    for turn in 0..120 {
+    for round in 0..120 {
         if rev {
             // In this order deleted ranges run in the other direction.
             let (from, to) = (rng.below(KEYS), rng.below(KEYS));
@@ -229,11 +229,11 @@ fn model(options: Options, seed: u64) -> u64 {
             }
             for _ in 0..20 {
                 let n = rng.below(KEYS);
-                db.put(key(2 * n), u64::to_be_bytes(turn)).unwrap();
-                oracle.insert(n, turn);
+                db.put(key(2 * n), u64::to_be_bytes(round)).unwrap();
+                oracle.insert(n, round);
             }
         } else {
-            change(&db, &mut oracle, &mut rng, KEYS, turn);
+            change(&db, &mut oracle, &mut rng, KEYS, round);
         }
         check(|| db.iter().unwrap(), &sorted(&oracle, rev), &mut rng, KEYS, rev);
         let (a, b) = (rng.below(KEYS), rng.below(KEYS));
@@ -268,15 +268,15 @@ fn check_range(iter: impl Fn() -> DbIterator, want: &Pairs) {
 }
 
 #[test]
-fn with_hints_a_store_answers_as_a_map_does() {
+fn store_with_hints_matches_map() {
     let mut jumps = 0;
     for (seed, order) in [KeyOrder::Bytewise, KeyOrder::Custom(Arc::new(Halved)), KeyOrder::Reverse]
         .iter()
         .enumerate()
     {
-        for (turn, &memtable_kind) in MemtableKind::ALL.iter().enumerate() {
+        for (round, &memtable_kind) in MemtableKind::ALL.iter().enumerate() {
             let options = Options { key_order: order.clone(), memtable_kind, ..tiny_options() };
-            jumps += model(options, 100 * seed as u64 + turn as u64);
+            jumps += model(options, 100 * seed as u64 + round as u64);
         }
         // With the thresholds that ship, a store of this size has few hints or none.
         let thresholds = Thresholds::default();
@@ -297,7 +297,7 @@ fn own_keys(db: &Db, own: u64, writers: u64) {
         let pairs = pairs.iter().map(|(k, v)| (number(k), value(v)));
         pairs.filter(|(n, _)| n % writers == own && *n < 1 << 20).collect()
     };
-    for turn in 0..150 {
+    for round in 0..150 {
         let from = rng.below(200);
         for n in from..from + rng.below(60) {
             db.delete(key(n * writers + own)).unwrap();
@@ -305,20 +305,20 @@ fn own_keys(db: &Db, own: u64, writers: u64) {
         }
         for _ in 0..rng.below(3) {
             let n = rng.below(200) * writers + own;
-            db.put(key(n), u64::to_be_bytes(turn)).unwrap();
-            oracle.insert(n, turn);
+            db.put(key(n), u64::to_be_bytes(round)).unwrap();
+            oracle.insert(n, round);
             let mut iter = db.iter().unwrap();
             iter.seek(key(n)).unwrap();
             assert_eq!(iter.key(), key(n), "an acknowledged put is missing");
         }
-        let want: Vec<(u64, u64)> = oracle.iter().map(|(n, turn)| (*n, *turn)).collect();
+        let want: Vec<(u64, u64)> = oracle.iter().map(|(n, round)| (*n, *round)).collect();
         assert_eq!(mine(forward(db.iter().unwrap())), want);
         assert_eq!(mine(backward(db.iter().unwrap())), want);
     }
 }
 
 #[test]
-fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
+fn iterators_are_correct_during_concurrent_puts_and_deletes_in_hinted_ranges() {
     const WRITERS: u64 = 3;
     const TOKENS: u64 = 5;
     let db = open(Options { background_threads: Some(2), ..tiny_options() });
@@ -339,7 +339,7 @@ fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
             })
             .collect();
         let (db, stop, scans) = (&db, &stop, &scans);
-        let mover = scope.spawn(move || {
+        let token_writer = scope.spawn(move || {
             for n in 0.. {
                 if stop.load(Ordering::Relaxed) {
                     return;
@@ -349,19 +349,19 @@ fn iterators_are_right_while_threads_put_and_delete_where_hints_are() {
                 db.write(&batch).unwrap();
             }
         });
-        for way in [forward, backward] {
+        for scan in [forward, backward] {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let bounds = (Bound::Included(key(1 << 20)), Bound::Unbounded);
                     let iter = db.iter_with(&ReadOptions::default(), bounds).unwrap();
-                    assert_eq!(way(iter).len() as u64, TOKENS, "a reader saw part of a batch");
+                    assert_eq!(scan(iter).len() as u64, TOKENS, "a reader saw part of a batch");
                     scans.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let failed = writers.into_iter().filter_map(|writer| writer.join().err()).next();
         stop.store(true, Ordering::Relaxed);
-        mover.join().unwrap();
+        token_writer.join().unwrap();
         if let Some(panic) = failed {
             std::panic::resume_unwind(panic);
         }

@@ -30,9 +30,9 @@ fn run_alone(what: &str, dir: &Path) {
     let mut child = Command::new(program);
     child.args(["--exact", "inside", "--nocapture"]);
     let ran = child.env("ESKER_LIMITS", what).env("ESKER_LIMITS_DIR", dir).output().unwrap();
-    let said =
+    let output =
         String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && said.contains("1 passed"), "{what}: {said}");
+    assert!(ran.status.success() && output.contains("1 passed"), "{what}: {output}");
 }
 
 #[test]
@@ -177,14 +177,14 @@ fn replayed_in_little_memory(dir: &Path) {
 }
 
 #[test]
-fn a_long_log_is_read_within_the_budget() {
+fn long_log_is_replayed_within_budget() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("long log", dir.path());
     run_alone("replay", dir.path());
 }
 
 #[test]
-fn a_default_store_lives_within_its_control_group() {
+fn default_store_stays_within_control_group_limit() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let Some(limit) = number("ESKER_GROUP_BYTES") else {
         eprintln!("no ESKER_GROUP_BYTES: see scripts/limits.sh");
@@ -278,7 +278,7 @@ fn large_values_replayed(dir: &Path) {
 }
 
 #[test]
-fn a_large_value_takes_twice_its_memory_at_most() {
+fn large_value_takes_at_most_twice_its_size() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("large values", dir.path());
     run_alone("large values again", dir.path());
@@ -320,13 +320,13 @@ fn forked(dir: &Path) {
 }
 
 #[test]
-fn a_forked_child_is_refused_and_the_parent_goes_on() {
+fn forked_child_is_refused_and_parent_continues() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("fork", dir.path());
 }
 
-// The portable half has no `pthread_atfork`: a child that is forked while a thread of a store starts
-// or ends may hang.
+// The portable half has no `pthread_atfork`: a child that is forked while a thread of a store
+// starts or ends may hang.
 /// Forks children while the threads of their parent's store start, begin to wait or work. Each
 /// child opens its own store, whatever locks these threads held.
 #[cfg(all(target_os = "linux", not(esker_portable)))]
@@ -392,13 +392,13 @@ fn ended(child: libc::pid_t) -> Option<i32> {
 
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn children_forked_at_any_moment_open_stores_of_their_own() {
+fn forked_children_can_open_their_own_stores() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("forks", dir.path());
 }
 
 #[test]
-fn without_the_locks_file_a_second_opener_is_still_refused() {
+fn second_open_is_refused_after_lock_file_removal() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let db = Db::open(&path, Options::default()).unwrap();
@@ -410,7 +410,7 @@ fn without_the_locks_file_a_second_opener_is_still_refused() {
 }
 
 #[test]
-fn nobody_else_can_read_what_a_store_makes() {
+fn store_files_are_private() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let db = Db::open(&path, Options::default()).unwrap();
@@ -478,13 +478,13 @@ fn short_files(dir: &Path) {
 }
 
 #[test]
-fn a_limit_on_the_length_of_files_loses_nothing() {
+fn file_size_limit_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("file size", dir.path());
 }
 
 #[test]
-fn a_store_on_a_full_device_reads_on_and_resumes() {
+fn store_on_full_device_keeps_reading_and_resumes() {
     let Ok(disk) = std::env::var("ESKER_SMALL_DISK") else {
         eprintln!("no ESKER_SMALL_DISK: see scripts/limits.sh");
         return;
@@ -496,7 +496,7 @@ fn a_store_on_a_full_device_reads_on_and_resumes() {
 }
 
 #[test]
-fn a_store_on_a_device_that_takes_no_more_files_reads_on_and_resumes() {
+fn store_on_device_without_inodes_keeps_reading_and_resumes() {
     let Ok(disk) = std::env::var("ESKER_FEW_INODES") else {
         eprintln!("no ESKER_FEW_INODES: see scripts/limits.sh");
         return;
@@ -530,7 +530,7 @@ fn become_user(user: u32) {
 }
 
 #[test]
-fn a_store_of_a_user_with_a_quota_reads_on_and_resumes() {
+fn store_over_quota_keeps_reading_and_resumes() {
     let (Ok(disk), Ok(device)) =
         (std::env::var("ESKER_QUOTA"), std::env::var("ESKER_QUOTA_DEVICE"))
     else {

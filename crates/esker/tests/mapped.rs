@@ -2,8 +2,8 @@
 //! them.
 //!
 //! Tests that need their own process run this program again with the test's name in `ESKER_MAPPED`.
-//! `scripts/mapped.sh` mounts file systems and runs `attacked` and `after_the_attack` on them.
-//! Without these variables, those two tests do nothing:
+//! `scripts/mapped.sh` mounts file systems and runs `file_system_attack` and
+//! `durable_writes_after_remount` on them. Without these variables, those two tests do nothing:
 //! * `ESKER_MAPPED_DIR`: a directory on the mounted file system
 //! * `ESKER_MAPPED_ATTACK`: a shell command that attacks the file system
 //! * `ESKER_MAPPED_FREE`: a shell command that undoes the attack where possible
@@ -33,7 +33,7 @@ fn run(what: &str, dir: &Path) -> Output {
     child.env("ESKER_MAPPED", what).env("ESKER_MAPPED_DIR", dir).output().unwrap()
 }
 
-fn said(ran: &Output) -> String {
+fn describe(ran: &Output) -> String {
     format!("{ran:?}")
 }
 
@@ -102,7 +102,7 @@ fn handle(handler: usize, flags: i32) {
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 
 /// Replaces the missing page by an anonymous one.
-extern "C" fn mend(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn replace_page(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     HANDLED.fetch_add(1, SeqCst);
     // SAFETY: `info` comes from the kernel, and its address is that of the missing page.
     let page = unsafe { (*info).si_addr() } as usize & !4095;
@@ -120,7 +120,7 @@ extern "C" fn count(_: libc::c_int) {
 
 /// Checks that the program's own handler receives the program's own faults and none of the store's.
 fn handled_before(dir: &Path) {
-    handle(mend as *const () as usize, libc::SA_SIGINFO);
+    handle(replace_page as *const () as usize, libc::SA_SIGINFO);
     let db = store(dir);
     let page = gone(dir);
     touch(page);
@@ -213,37 +213,37 @@ fn cut(dir: &Path) {
 }
 
 #[test]
-fn a_log_that_is_cut_under_the_store_ends_no_process() {
+fn truncated_mapped_log_does_not_kill_process() {
     let dir = tempfile::tempdir().unwrap();
     let ran = run("cut", dir.path());
-    assert!(ran.status.success(), "{}", said(&ran));
+    assert!(ran.status.success(), "{}", describe(&ran));
 }
 
 #[test]
-fn who_handled_the_signal_before_handles_it_still() {
+fn earlier_sigbus_handler_still_receives_other_faults() {
     for what in ["handled before", "plainly handled before", "ignored before"] {
         let dir = tempfile::tempdir().unwrap();
         let ran = run(what, dir.path());
-        assert!(ran.status.success(), "{what}: {}", said(&ran));
+        assert!(ran.status.success(), "{what}: {}", describe(&ran));
     }
 }
 
 #[test]
-fn a_signal_that_is_not_the_stores_has_its_default_effect() {
+fn foreign_sigbus_has_default_action() {
     for what in ["own fault", "sent"] {
         let dir = tempfile::tempdir().unwrap();
         let ran = run(what, dir.path());
-        assert_eq!(ran.status.signal(), Some(libc::SIGBUS), "{what}: {}", said(&ran));
+        assert_eq!(ran.status.signal(), Some(libc::SIGBUS), "{what}: {}", describe(&ran));
         let out = String::from_utf8_lossy(&ran.stdout);
         assert!(out.contains("until here") && !out.contains("and further"), "{what}: {out}");
     }
 }
 
 #[test]
-fn a_handler_installed_later_has_the_log_written() {
+fn later_sigbus_handler_makes_log_use_write() {
     let dir = tempfile::tempdir().unwrap();
     let ran = run("handled later", dir.path());
-    assert!(ran.status.success(), "{}", said(&ran));
+    assert!(ran.status.success(), "{}", describe(&ran));
 }
 
 /// Returns a variable of the script; `None` without the script.
@@ -259,7 +259,7 @@ fn shell(command: &str) {
 const SYNCED: u64 = 200;
 
 #[test]
-fn attacked() {
+fn file_system_attack() {
     let (Some(dir), Some(attack), Some(notes)) = (word("DIR"), word("ATTACK"), word("NOTES"))
     else {
         return;
@@ -299,9 +299,9 @@ fn attacked() {
         for i in 0..there {
             assert_eq!(db.get(key(i)).unwrap().as_deref(), Some(&value(i)[..]), "{i} of {there}");
         }
-        let mended = word("FREE").filter(|free| !free.is_empty());
+        let freeing = word("FREE").filter(|free| !free.is_empty());
         let mut kept = SYNCED;
-        if let Some(free) = mended {
+        if let Some(free) = freeing {
             shell(&free);
             drop(db);
             let db = Db::open(&path, options(*wal_io)).unwrap();
@@ -318,7 +318,7 @@ fn attacked() {
 
 /// Checks that durable writes are present after the file system is mounted again.
 #[test]
-fn after_the_attack() {
+fn durable_writes_after_remount() {
     let (Some(dir), Some(notes), None) = (word("DIR"), word("NOTES"), word("ATTACK")) else {
         return;
     };

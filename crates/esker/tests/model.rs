@@ -32,7 +32,7 @@ fn run(options: Options, seed: u64, key_space: u64, steps: u64) {
 }
 
 #[test]
-fn every_combination_of_structures_answers_as_a_map_does() {
+fn every_combination_of_structures_matches_map() {
     let mut seed = 0;
     for &policy in Policy::ALL {
         for &memtable_kind in MemtableKind::ALL {
@@ -63,7 +63,7 @@ fn every_combination_of_structures_answers_as_a_map_does() {
 }
 
 #[test]
-fn long_runs_reach_the_deep_levels() {
+fn long_runs_reach_deep_levels() {
     for (index, &policy) in Policy::ALL.iter().enumerate() {
         run(Options { policy, ..tiny_options() }, 77 + index as u64, 4_000, 12_000);
     }
@@ -82,7 +82,7 @@ impl Comparator for ByLength {
 }
 
 #[test]
-fn other_orders_answer_as_a_sorted_list_does() {
+fn custom_orders_match_sorted_list() {
     for order in [KeyOrder::Reverse, KeyOrder::Custom(Arc::new(ByLength))] {
         for (index, &policy) in Policy::ALL.iter().enumerate() {
             for &memtable_kind in MemtableKind::ALL {
@@ -95,7 +95,7 @@ fn other_orders_answer_as_a_sorted_list_does() {
 }
 
 #[test]
-fn the_policy_can_change_while_the_store_is_used() {
+fn policy_changes_while_store_is_used() {
     let mut pair = Pair::new(tiny_options(), 4242, 2_000);
     for round in 0..20 {
         let policy = Policy::ALL[round % Policy::ALL.len()];
@@ -112,7 +112,7 @@ fn the_policy_can_change_while_the_store_is_used() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_option_set_answers_as_a_map_does(
+    fn any_option_set_matches_map(
         seed in any::<u64>(),
         words in any::<[u8; 7]>(),
         memtable in 12u32..18,

@@ -94,7 +94,7 @@ fn options(pairs: &[(&str, &str)]) -> Options {
 }
 
 #[test]
-fn many_keys_find_what_each_finds() {
+fn multi_get_matches_single_gets() {
     // One table, several, and more than one lookup group takes. The filters work, often give false
     // positives, or are absent.
     for (seed, runs) in [1, 3, 7, 8, 9, 12, 20].into_iter().enumerate() {
@@ -108,7 +108,7 @@ fn many_keys_find_what_each_finds() {
 }
 
 #[test]
-fn many_keys_find_what_each_finds_without_cached_blocks_and_with_other_indexes() {
+fn multi_get_matches_single_gets_without_cache_and_with_other_indexes() {
     for pairs in [
         [("cache_size_bytes", "0"), ("index_search", "binary")],
         [("cache_size_bytes", "20000"), ("index_search", "interpolation")],
@@ -141,7 +141,7 @@ impl FilterPolicy for LastLetters {
 }
 
 #[test]
-fn many_keys_find_what_each_finds_through_a_filter_of_the_users_own() {
+fn multi_get_matches_single_gets_with_custom_filter() {
     let policy = Arc::new(LastLetters::default());
     let options = || Options { filter_policy: Some(policy.clone()), ..options(&[]) };
     for runs in [1, 3, 9] {
@@ -184,7 +184,7 @@ fn keys_that_compare_equal_are_one_key() {
 }
 
 #[test]
-fn a_damaged_block_among_many_is_told_and_the_others_are_read() {
+fn multi_get_reports_damaged_block_and_reads_others() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let fill = || -> esker::Result<()> {

@@ -11,7 +11,7 @@ use esker::fs::MemFs;
 use esker::{Comparator, Db, ErrorKind, KeyOrder, Options, ReadOptions};
 
 #[test]
-fn an_excluded_bound_leaves_out_the_key_in_either_case() {
+fn excluded_bounds_exclude_keys_that_compare_equal() {
     let options = Options { key_order: KeyOrder::Custom(Arc::new(NoCase)), ..tiny_options() };
     let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
     ["A", "b", "C"].iter().for_each(|key| db.put(key, "value").unwrap());
@@ -25,7 +25,7 @@ fn an_excluded_bound_leaves_out_the_key_in_either_case() {
 }
 
 #[test]
-fn keys_that_compare_equal_are_one_key_in_memory_and_in_tables() {
+fn keys_that_compare_equal_are_one_key_in_memtables_and_tables() {
     for bits in [0.0, 10.0] {
         let options = Options {
             key_order: KeyOrder::Custom(Arc::new(NoCase)),
@@ -67,7 +67,7 @@ impl Comparator for Writes {
 }
 
 #[test]
-fn a_comparator_that_writes_within_a_write_is_refused() {
+fn write_from_comparator_within_write_is_refused() {
     let order = Arc::new(Writes(Mutex::new(None), Mutex::new(None)));
     let options = Options { key_order: KeyOrder::Custom(order.clone()), ..tiny_options() };
     let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
@@ -81,7 +81,7 @@ fn a_comparator_that_writes_within_a_write_is_refused() {
 }
 
 #[test]
-fn a_queue_trimmed_by_range_deletes_stays_small() {
+fn queue_trimmed_by_range_deletes_stays_small() {
     let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
     for i in 0..3_000u32 {
         db.put(format!("{i:06}"), "job").unwrap();
@@ -98,7 +98,7 @@ fn a_queue_trimmed_by_range_deletes_stays_small() {
 }
 
 #[test]
-fn options_changed_by_many_threads_at_once_are_all_kept() {
+fn concurrent_option_changes_are_all_kept() {
     let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     let live = ["restart_interval", "runs_max", "l0_runs_max", "sync_every_ms"];
     for round in 2..80u32 {
@@ -115,7 +115,7 @@ fn options_changed_by_many_threads_at_once_are_all_kept() {
 }
 
 #[test]
-fn a_snapshot_of_another_store_is_refused() {
+fn snapshot_of_other_store_is_refused() {
     let one = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     let two = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
     let snapshot = one.snapshot();
@@ -126,7 +126,7 @@ fn a_snapshot_of_another_store_is_refused() {
 }
 
 #[test]
-fn properties_named_for_ycsb_are_taken() {
+fn ycsb_property_names_are_accepted() {
     let mut options = Options::default();
     for (name, value) in [
         ("leveldb.write_buffer_size", "2097152"),

@@ -25,7 +25,7 @@ use esker_testkit::rng::SplitMix64;
 
 /// Controls where a comparison panics.
 #[derive(Default)]
-struct Trap {
+struct PanicInjector {
     armed: AtomicBool,
     /// Prefix of the names of affected threads. Empty means all threads.
     thread: &'static str,
@@ -34,9 +34,9 @@ struct Trap {
     compared: AtomicU64,
 }
 
-impl Trap {
-    fn new(thread: &'static str, every: u64) -> Arc<Trap> {
-        Arc::new(Trap { thread, every, ..Trap::default() })
+impl PanicInjector {
+    fn new(thread: &'static str, every: u64) -> Arc<PanicInjector> {
+        Arc::new(PanicInjector { thread, every, ..PanicInjector::default() })
     }
 
     fn step(&self) {
@@ -45,14 +45,14 @@ impl Trap {
         }
         let here = std::thread::current().name().unwrap_or_default().starts_with(self.thread);
         if here && self.compared.fetch_add(1, SeqCst) % self.every == self.every - 1 {
-            panic!("the trap snapped");
+            panic!("an injected panic");
         }
     }
 }
 
-struct Trapped(Arc<Trap>);
+struct InjectedPolicy(Arc<PanicInjector>);
 
-impl Comparator for Trapped {
+impl Comparator for InjectedPolicy {
     fn name(&self) -> &str {
         "test.trapped"
     }
@@ -63,7 +63,7 @@ impl Comparator for Trapped {
     }
 }
 
-impl FilterPolicy for Trapped {
+impl FilterPolicy for InjectedPolicy {
     fn name(&self) -> &str {
         "test.trapped"
     }
@@ -79,9 +79,9 @@ impl FilterPolicy for Trapped {
 }
 
 /// Returns options with small sizes and thresholds, for early flushes, compactions and searches.
-fn options(trap: &Arc<Trap>) -> Options {
+fn options(injector: &Arc<PanicInjector>) -> Options {
     Options {
-        key_order: KeyOrder::Custom(Arc::new(Trapped(trap.clone()))),
+        key_order: KeyOrder::Custom(Arc::new(InjectedPolicy(injector.clone()))),
         memtable_size_bytes: Some(64 << 10),
         file_size_max_bytes: 32 << 10,
         guard_piece_min_bytes: 16 << 10,
@@ -160,27 +160,27 @@ fn check_all(db: &Db, written: &[(u64, esker::Error)]) {
 fn thread_panics(thread: &'static str, by_filter: bool) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let trap = Trap::new(thread, if by_filter { 3 } else { 200 });
-    let mut trapped = options(&trap);
+    let injector = PanicInjector::new(thread, if by_filter { 3 } else { 200 });
+    let mut with_panics = options(&injector);
     if by_filter {
-        trapped.key_order = KeyOrder::Bytewise;
-        trapped.filter_policy = Some(Arc::new(Trapped(trap.clone())));
+        with_panics.key_order = KeyOrder::Bytewise;
+        with_panics.filter_policy = Some(Arc::new(InjectedPolicy(injector.clone())));
     }
-    let after = trapped.clone();
-    trap.armed.store(true, SeqCst);
+    let after = with_panics.clone();
+    injector.armed.store(true, SeqCst);
     let opened = path.clone();
     let written = without_hanging(thread, move || {
-        let db = Arc::new(Db::open(&opened, trapped).unwrap());
+        let db = Arc::new(Db::open(&opened, with_panics).unwrap());
         let written = write_until_refused(&db);
         for (_, error) in &written {
             assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
-            let told = error.to_string();
-            let parts = [thread, "panicked", "the trap snapped", "open it again", "db"];
+            let message = error.to_string();
+            let parts = [thread, "panicked", "an injected panic", "open it again", "db"];
             // The search for hints holds the write lock at times. Between its panic there and the
-            // end of its thread, a writer is told of the lock and not of the thread.
-            let by_lock = told.contains("panicked while it held the write lock");
-            let named = parts.iter().all(|part| told.contains(part));
-            assert!(named || (by_lock && thread == "esker-hints"), "{told}");
+            // end of its thread, a writer gets the error of the lock and not of the thread.
+            let by_lock = message.contains("panicked while it held the write lock");
+            let named = parts.iter().all(|part| message.contains(part));
+            assert!(named || (by_lock && thread == "esker-hints"), "{message}");
         }
         check_all(&db, &written);
         let count = db.iter().unwrap().map(Result::unwrap).count();
@@ -197,7 +197,7 @@ fn thread_panics(thread: &'static str, by_filter: bool) {
         let _ = Arc::into_inner(db).unwrap().close();
         written
     });
-    trap.armed.store(false, SeqCst);
+    injector.armed.store(false, SeqCst);
     let db = Db::open(&path, after).unwrap();
     check_all(&db, &written);
     db.put("a", "b").unwrap();
@@ -209,22 +209,22 @@ fn thread_panics(thread: &'static str, by_filter: bool) {
 }
 
 #[test]
-fn a_key_order_that_panics_in_a_merge_refuses_writes_and_nobody_waits() {
+fn comparator_panic_in_compaction_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-compact", false);
 }
 
 #[test]
-fn a_key_order_that_panics_in_a_flush_refuses_writes_and_nobody_waits() {
+fn comparator_panic_in_flush_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-flush", false);
 }
 
 #[test]
-fn a_key_order_that_panics_where_hints_are_looked_for_refuses_writes_and_nobody_waits() {
+fn comparator_panic_in_hint_search_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-hints", false);
 }
 
 #[test]
-fn a_filter_policy_that_panics_refuses_writes_and_nobody_waits() {
+fn filter_policy_panic_refuses_writes_and_wakes_waiters() {
     thread_panics("esker-flush", true);
     thread_panics("esker-compact", true);
 }
@@ -233,25 +233,25 @@ fn a_filter_policy_that_panics_refuses_writes_and_nobody_waits() {
 /// writes are present, now and after reopening. The batch that panicked is present completely or
 /// not at all.
 #[test]
-fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
+fn comparator_panic_in_write_refuses_next_write_and_loses_nothing() {
     // The vector index makes no comparison in this insertion.
     for kind in [MemtableKind::Btree, MemtableKind::Skiplist] {
         for round in 0..12 {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("db");
-            let trap = Trap::new("a_key_order", 1 + round);
-            let options = || Options { memtable_kind: kind, ..options(&trap) };
+            let injector = PanicInjector::new("comparator_panic", 1 + round);
+            let options = || Options { memtable_kind: kind, ..options(&injector) };
             let db = Arc::new(Db::open(&path, options()).unwrap());
             for n in 0..200 {
                 db.put(key(n), [1; 100]).unwrap();
             }
-            trap.armed.store(true, SeqCst);
+            injector.armed.store(true, SeqCst);
             let mut batch = esker::Batch::new();
             for n in 150..210 {
                 batch.put(key(n), [2; 100]);
             }
             let panicked = catch_unwind(AssertUnwindSafe(|| db.write(&batch)));
-            trap.armed.store(false, SeqCst);
+            injector.armed.store(false, SeqCst);
             assert!(panicked.is_err(), "{kind:?}: the comparator was not called");
             let others = db.clone();
             let refused = without_hanging("a write after a panic", move || others.put("a", "b"));
@@ -276,16 +276,16 @@ fn a_key_order_that_panics_in_a_write_refuses_the_next_and_loses_nothing() {
 
 /// One reader whose comparisons occasionally panic, beside a writer whose comparisons never do.
 #[test]
-fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
+fn panics_in_reads_release_locks_and_lose_nothing() {
     for (kind, policy) in
         MemtableKind::ALL.iter().zip([Policy::Fluid, Policy::Tiered, Policy::Leveled])
     {
         let dir = tempfile::tempdir().unwrap();
-        let trap = Trap::new("reader", 97);
-        let options = Options { memtable_kind: *kind, policy, ..options(&trap) };
+        let injector = PanicInjector::new("reader", 97);
+        let options = Options { memtable_kind: *kind, policy, ..options(&injector) };
         let db = Arc::new(Db::open(dir.path().join("db"), options).unwrap());
         (0..2_000).for_each(|n| db.put(key(n), [1; 100]).unwrap());
-        trap.armed.store(true, SeqCst);
+        injector.armed.store(true, SeqCst);
         let panicked = Arc::new(AtomicU64::new(0));
         let reader = {
             let (db, panicked) = (db.clone(), panicked.clone());
@@ -326,22 +326,22 @@ fn reads_that_panic_leave_nothing_locked_and_lose_nothing() {
 }
 
 #[test]
-fn range_deletes_outlive_a_read_that_panics() {
-    // The trap is limited to readers: a panic in the hint thread refuses writes and `close`.
+fn range_deletes_survive_panic_in_read() {
+    // The injector is limited to readers: a panic in the hint thread refuses writes and `close`.
     without_hanging("a read that panics", || (1..40).for_each(reads_that_panic));
 }
 
 fn reads_that_panic(every: u64) {
     let dir = tempfile::tempdir().unwrap();
-    let trap = Trap::new("caller", every);
-    let db = Db::open(dir.path().join("db"), options(&trap)).unwrap();
+    let injector = PanicInjector::new("caller", every);
+    let db = Db::open(dir.path().join("db"), options(&injector)).unwrap();
     (0..100u8).for_each(|n| db.put([n], "value").unwrap());
     (0..20u8).for_each(|n| db.delete_range([4 * n], [4 * n + 2]).unwrap());
     for _ in 0..3 {
-        trap.armed.store(true, SeqCst);
+        injector.armed.store(true, SeqCst);
         let _ = catch_unwind(AssertUnwindSafe(|| db.iter().unwrap().count()));
         let _ = catch_unwind(AssertUnwindSafe(|| db.get([41]).unwrap()));
-        trap.armed.store(false, SeqCst);
+        injector.armed.store(false, SeqCst);
         assert_eq!(db.iter().unwrap().count(), 60, "{every}");
         (0..80u8).for_each(|n| assert_eq!(db.get([n]).unwrap().is_none(), n % 4 < 2, "{n}"));
     }
@@ -349,19 +349,19 @@ fn reads_that_panic(every: u64) {
 }
 
 #[test]
-fn a_merge_by_hand_that_panics_stops_no_other() {
+fn panic_in_manual_compaction_does_not_block_others() {
     let dir = tempfile::tempdir().unwrap();
-    let trap = Trap::new("caller", 5_000);
-    let db = Arc::new(Db::open(dir.path().join("db"), options(&trap)).unwrap());
+    let injector = PanicInjector::new("caller", 5_000);
+    let db = Arc::new(Db::open(dir.path().join("db"), options(&injector)).unwrap());
     (0..4_000).for_each(|n| db.put(key(n), [1; 100]).unwrap());
     db.flush().unwrap();
-    trap.armed.store(true, SeqCst);
+    injector.armed.store(true, SeqCst);
     let by_hand = db.clone();
     let panicked = without_hanging("a merge that panics", move || {
         catch_unwind(AssertUnwindSafe(|| by_hand.compact_range(None, None))).is_err()
     });
     assert!(panicked);
-    trap.armed.store(false, SeqCst);
+    injector.armed.store(false, SeqCst);
     let others = db.clone();
     without_hanging("merges after one that panicked", move || {
         (4_000..12_000).for_each(|n| others.put(key(n), [1; 100]).unwrap());
@@ -374,24 +374,24 @@ fn a_merge_by_hand_that_panics_stops_no_other() {
 
 /// Without threads a close flushes by itself. It may run in a drop during another panic.
 #[test]
-fn a_key_order_that_panics_in_a_drop_ends_nothing_else() {
+fn comparator_panic_in_drop_does_not_abort() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let trap = Trap::new("", 10);
-    let options = || Options { background_threads: Some(0), ..options(&trap) };
+    let injector = PanicInjector::new("", 10);
+    let options = || Options { background_threads: Some(0), ..options(&injector) };
     let db = Db::open(&path, options()).unwrap();
     (0..100).for_each(|n| db.put_with(key(n), [1; 100], &WriteOptions::NONE).unwrap());
-    trap.armed.store(true, SeqCst);
+    injector.armed.store(true, SeqCst);
     let caught = catch_unwind(AssertUnwindSafe(move || {
         let _db = db;
         panic!("while the store is open");
     }));
     assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"while the store is open"));
-    trap.armed.store(false, SeqCst);
+    injector.armed.store(false, SeqCst);
     let db = Db::open(&path, options()).unwrap();
     db.put("a", "b").unwrap();
-    trap.armed.store(true, SeqCst);
+    injector.armed.store(true, SeqCst);
     db.put_with("b", "c", &WriteOptions::NONE).unwrap_or_default();
-    trap.armed.store(false, SeqCst);
+    injector.armed.store(false, SeqCst);
     db.close().unwrap();
 }

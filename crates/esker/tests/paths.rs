@@ -116,21 +116,21 @@ fn inside() {
 }
 
 #[test]
-fn a_store_stays_where_it_is_when_the_process_goes_elsewhere() {
+fn store_survives_chdir_of_process() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path().canonicalize().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "inside", "--nocapture"]).env("ESKER_PATHS", &root);
     let ran = child.output().unwrap();
-    let said =
+    let output =
         String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    assert!(ran.status.success() && output.contains("1 passed"), "{output}");
 }
 
 // The portable half pins no directory, so a rename of the directory redirects its store.
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn a_store_goes_on_where_its_directory_goes() {
+fn store_follows_rename_of_its_directory() {
     let root = tempfile::tempdir().unwrap();
     let (old, new) = (root.path().join("old"), root.path().join("new"));
     let first = Db::open(&old, busy()).unwrap();
@@ -157,8 +157,8 @@ fn a_store_goes_on_where_its_directory_goes() {
     first.checkpoint(&copy).unwrap();
     let backups = root.path().join("backups");
     first.backup(&backups).unwrap();
-    let mark = Db::backups(&backups).unwrap().remove(0);
-    assert_eq!(mark.store_path, Some(new.canonicalize().unwrap()));
+    let backup = Db::backups(&backups).unwrap().remove(0);
+    assert_eq!(backup.store_path, Some(new.canonicalize().unwrap()));
     let lasting = first.iter().unwrap();
     first.close().unwrap();
     second.close().unwrap();
@@ -172,7 +172,7 @@ fn a_store_goes_on_where_its_directory_goes() {
 // Without a pinned directory, a store writes to any new directory of the same name.
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
+fn removed_store_directory_is_an_error_and_creates_nothing() {
     for another in [false, true] {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("store");
@@ -189,8 +189,8 @@ fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
         for error in [failed, db.flush().err(), db.compact_range(None, None).err()] {
             let error = error.expect("a write to a removed directory succeeded");
             assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-            let said = format!("the directory {} was removed", dir.display());
-            assert!(error.to_string().contains(&said), "{error}");
+            let expected = format!("the directory {} was removed", dir.display());
+            assert!(error.to_string().contains(&expected), "{error}");
         }
         // Data in memory stays readable.
         assert_eq!(db.get("some").unwrap().as_deref(), Some(&b"thing"[..]));
@@ -212,7 +212,7 @@ fn a_store_whose_directory_is_gone_says_so_and_makes_nothing_elsewhere() {
 // The portable half pins no directory.
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 #[test]
-fn a_wrapped_file_system_stays_where_it_is_too() {
+fn wrapped_file_system_is_pinned_too() {
     let root = tempfile::tempdir().unwrap();
     let (old, new) = (root.path().join("old"), root.path().join("new"));
     let fs = esker_testkit::fault::FaultFs::new(esker::fs::OsFs::shared());

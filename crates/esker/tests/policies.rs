@@ -106,32 +106,32 @@ fn check(policy: Policy) {
 }
 
 #[test]
-fn leveled_has_one_run_a_guard() {
+fn leveled_has_one_run_per_guard() {
     check(Policy::Leveled);
 }
 
 #[test]
-fn tiered_has_few_runs_a_level() {
+fn tiered_has_few_runs_per_level() {
     check(Policy::Tiered);
 }
 
 #[test]
-fn fragmented_has_few_runs_a_guard_and_never_merges_with_the_base() {
+fn fragmented_has_few_runs_per_guard_and_never_merges_with_base() {
     check(Policy::Fragmented);
 }
 
 #[test]
-fn lazy_has_one_run_in_the_last_level() {
+fn lazy_has_one_run_in_last_level() {
     check(Policy::Lazy);
 }
 
 #[test]
-fn fluid_merges_the_base_only_when_as_much_is_new() {
+fn fluid_merges_base_only_at_base_rewrite_ratio() {
     check(Policy::Fluid);
 }
 
 #[test]
-fn a_sequential_load_is_rewritten_never() {
+fn sequential_load_is_never_rewritten() {
     for &policy in Policy::ALL {
         let db = Db::open_on(MemFs::new(), "/db", options(policy)).unwrap();
         for i in 0..500_000u64 {

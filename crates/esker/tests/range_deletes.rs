@@ -62,7 +62,7 @@ fn overlapping(count: usize) -> Batch {
 }
 
 #[test]
-fn a_batch_of_sixty_thousand_overlapping_ranges_is_written_opened_verified_and_repaired() {
+fn batch_of_60000_overlapping_range_deletes_survives_reopen_verify_and_repair() {
     const COUNT: usize = 60_000;
     let (fs, dir) = (MemFs::new(), Path::new("/db"));
     let db = Db::open_on(fs.clone(), dir, options()).unwrap();
@@ -104,7 +104,7 @@ fn a_batch_of_sixty_thousand_overlapping_ranges_is_written_opened_verified_and_r
 }
 
 #[test]
-fn an_iterator_compares_no_key_before_it_is_placed() {
+fn unpositioned_iterator_compares_no_keys() {
     let counting = Arc::new(Counting::default());
     let key_order = KeyOrder::Custom(Arc::clone(&counting) as Arc<dyn Comparator>);
     let db = Db::open_on(MemFs::new(), "/db", Options { key_order, ..options() }).unwrap();
@@ -133,7 +133,7 @@ fn an_iterator_compares_no_key_before_it_is_placed() {
 }
 
 #[test]
-fn a_log_truncated_from_its_head_is_what_each_snapshot_saw() {
+fn queue_truncated_from_head_matches_each_snapshot() {
     let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
     let mut log = Oracle::new();
     let mut held: Vec<(Snapshot, Oracle)> = Vec::new();

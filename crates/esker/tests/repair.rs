@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Oracle, Pair, Turned, files, image, in_order, pairs, tiny_options};
+use common::{Oracle, Pair, Reversible, files, image, in_order, pairs, tiny_options};
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::{Compression, Db, ErrorKind, KeyOrder, Options, Policy, WriteOptions};
@@ -66,9 +66,9 @@ fn held(fs: &Arc<MemFs>, options: &Options) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// Asserts that `aside` holds every original file, byte for byte.
-fn assert_originals_kept(fs: &MemFs, aside: &Path, before: &[(String, Vec<u8>)]) {
-    let kept: BTreeMap<String, Vec<u8>> = files(fs, aside).into_iter().collect();
+/// Asserts that `originals_dir` holds every original file, byte for byte.
+fn assert_originals_kept(fs: &MemFs, originals_dir: &Path, before: &[(String, Vec<u8>)]) {
+    let kept: BTreeMap<String, Vec<u8>> = files(fs, originals_dir).into_iter().collect();
     for (name, bytes) in before.iter().filter(|(name, _)| name != "LOCK") {
         assert_eq!(kept.get(name), Some(bytes), "{name}");
     }
@@ -99,7 +99,7 @@ fn layered(
 }
 
 #[test]
-fn of_several_damaged_sources_the_newest_provable_version_wins() {
+fn repair_keeps_newest_provable_version_of_damaged_sources() {
     let (sources, keys) = (5, 40);
     let options = level_zero_options();
     let whole = layered(&options, sources, keys, |source, n| n % (source + 1) == 0);
@@ -134,7 +134,7 @@ fn of_several_damaged_sources_the_newest_provable_version_wins() {
 }
 
 #[test]
-fn a_store_of_many_times_what_is_held_at_once_is_repaired() {
+fn repair_handles_store_larger_than_its_memory() {
     // More overlapping tables than one merge takes, and a log of several memtables.
     let (tables, keys) = (150, 64);
     let has = |source: usize, n: usize| source == tables || (n + source).is_multiple_of(2);
@@ -168,7 +168,7 @@ fn a_store_of_many_times_what_is_held_at_once_is_repaired() {
 }
 
 #[test]
-fn a_repair_of_any_store_changes_nothing_a_reader_sees() {
+fn repair_of_intact_store_changes_nothing_visible() {
     for (seed, policy) in (0..).zip([
         Policy::Fluid,
         Policy::Leveled,
@@ -194,16 +194,16 @@ fn a_repair_of_any_store_changes_nothing_a_reader_sees() {
 }
 
 #[test]
-fn a_table_that_is_not_in_order_is_sorted_and_kept() {
-    let ordered = |turned| Options {
+fn repair_sorts_unordered_table() {
+    let ordered = |reversed| Options {
         block_size_bytes: 64 << 10,
-        key_order: KeyOrder::Custom(Arc::new(Turned(turned))),
+        key_order: KeyOrder::Custom(Arc::new(Reversible(reversed))),
         ..level_zero_options()
     };
     let all = layered(&ordered(false), 3, 50, |source, n| n % (source + 1) == 0);
     let fs = image(Path::new(DIR), &all);
-    let turned = Options { memtable_size_bytes: Some(4 << 10), ..ordered(true) };
-    let report = Db::repair_on(fs.clone(), DIR, turned.clone()).unwrap();
+    let reversed = Options { memtable_size_bytes: Some(4 << 10), ..ordered(true) };
+    let report = Db::repair_on(fs.clone(), DIR, reversed.clone()).unwrap();
     assert_eq!(report.lost, Vec::<String>::new());
     let mut want = Oracle::new();
     for (source, n) in (0..3).flat_map(|s| (0..50).map(move |n| (s, n))) {
@@ -211,11 +211,11 @@ fn a_table_that_is_not_in_order_is_sorted_and_kept() {
             want.insert(key(n), value(source, n));
         }
     }
-    assert_eq!(held(&fs, &turned), in_order(&want, &turned.key_order));
+    assert_eq!(held(&fs, &reversed), in_order(&want, &reversed.key_order));
 }
 
 #[test]
-fn range_deletes_of_tables_and_of_the_log_stay_done() {
+fn repair_keeps_range_deletes_of_tables_and_log() {
     let options = level_zero_options();
     let fs = MemFs::new();
     let db = Db::open_on(fs.clone(), DIR, options.clone()).unwrap();
@@ -239,7 +239,7 @@ fn range_deletes_of_tables_and_of_the_log_stay_done() {
 }
 
 #[test]
-fn an_empty_store_stays_one() {
+fn repair_of_empty_store_is_empty() {
     let (fs, options) = (MemFs::new(), tiny_options());
     Db::open_on(fs.clone(), DIR, options.clone()).unwrap().close().unwrap();
     assert_eq!(Db::repair_on(fs.clone(), DIR, options.clone()).unwrap().pairs, 0);
@@ -247,7 +247,7 @@ fn an_empty_store_stays_one() {
 }
 
 #[test]
-fn a_repair_that_fails_leaves_the_store_as_it_was() {
+fn failed_repair_leaves_store_unchanged() {
     let options = level_zero_options();
     let all = layered(&options, 4, 20, |_, _| true);
     let mut before = all.clone();
@@ -271,7 +271,7 @@ fn a_repair_that_fails_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn a_repair_that_dies_at_any_operation_is_put_right_by_the_next() {
+fn interrupted_repair_is_completed_by_next_repair() {
     let options = level_zero_options();
     let all = layered(&options, 3, 20, |_, _| true);
     let want = held(&image(Path::new(DIR), &all), &options);
@@ -300,21 +300,21 @@ fn a_repair_that_dies_at_any_operation_is_put_right_by_the_next() {
 }
 
 #[test]
-fn a_store_between_two_is_not_opened_whatever_a_cut_left_of_its_names() {
+fn half_swapped_store_is_refused_after_any_cut() {
     let options = level_zero_options();
     let all = layered(&options, 3, 20, |_, _| true);
     let want = held(&image(Path::new(DIR), &all), &options);
-    let (dir, aside) = (Path::new(DIR), Path::new("/db/before-repair-1"));
+    let (dir, originals_dir) = (Path::new(DIR), Path::new("/db/before-repair-1"));
     // Originals that were moved although CURRENT was not, and originals under both names.
     for gone in [".wal", ".sst", ""] {
         let fs = image(dir, &all);
-        fs.create_dir(aside).unwrap();
+        fs.create_dir(originals_dir).unwrap();
         fs.create_dir(&dir.join("rebuilt-moving-aside")).unwrap();
         for (name, _) in all.iter().filter(|(name, _)| *name != "LOCK") {
             if !gone.is_empty() && name.ends_with(gone) {
-                fs.rename(&dir.join(name), &aside.join(name)).unwrap();
+                fs.rename(&dir.join(name), &originals_dir.join(name)).unwrap();
             } else if gone.is_empty() {
-                fs.hard_link(&dir.join(name), &aside.join(name)).unwrap();
+                fs.hard_link(&dir.join(name), &originals_dir.join(name)).unwrap();
             }
         }
         let refused = |opened: esker::Result<Db>| {
@@ -332,7 +332,7 @@ fn a_store_between_two_is_not_opened_whatever_a_cut_left_of_its_names() {
 }
 
 #[test]
-fn a_table_in_the_place_of_another_is_a_loss_that_is_listed() {
+fn repair_lists_table_replaced_by_another() {
     let options = level_zero_options();
     let mut all = layered(&options, 3, 20, |source, n| n % 3 == source);
     let tables: Vec<usize> = (0..all.len()).filter(|at| all[*at].0.ends_with(".sst")).collect();
@@ -349,7 +349,7 @@ fn a_table_in_the_place_of_another_is_a_loss_that_is_listed() {
 }
 
 #[test]
-fn records_that_are_missing_between_logs_and_at_their_end_are_losses_that_are_listed() {
+fn repair_lists_missing_records_between_and_after_logs() {
     // A closed store, whose manifest records the length of its log.
     let fs = MemFs::new();
     let options = level_zero_options();

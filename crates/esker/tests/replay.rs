@@ -53,7 +53,7 @@ fn killed(disk: &Arc<CrashFs>, dir: &Path, rounds: u64) -> Pairs {
 }
 
 #[test]
-fn a_log_longer_than_memory_becomes_tables_while_it_is_read() {
+fn log_larger_than_memory_is_flushed_during_replay() {
     let (disk, dir) = (CrashFs::seeded(1), PathBuf::from("/db"));
     let want = killed(&disk, &dir, 600);
     let disk = disk.next_process();
@@ -74,7 +74,7 @@ fn a_log_longer_than_memory_becomes_tables_while_it_is_read() {
 }
 
 #[test]
-fn a_store_opened_read_only_makes_no_tables_of_its_log() {
+fn read_only_open_writes_no_tables() {
     let (disk, dir) = (CrashFs::seeded(2), PathBuf::from("/db"));
     let want = killed(&disk, &dir, 300);
     let disk = disk.next_process();
@@ -107,7 +107,7 @@ fn cuts_of_opening(disk: &Arc<CrashFs>, dir: &Path, every: usize) -> Vec<Image> 
 }
 
 #[test]
-fn a_cut_while_a_log_becomes_tables_and_a_cut_while_that_is_mended_lose_nothing() {
+fn power_cuts_during_replay_and_next_recovery_lose_nothing() {
     let (disk, dir) = (CrashFs::seeded(3), PathBuf::from("/db"));
     let want = killed(&disk, &dir, 260);
     let check = |image: &Image, what: &str| {
@@ -144,7 +144,7 @@ fn a_cut_while_a_log_becomes_tables_and_a_cut_while_that_is_mended_lose_nothing(
 }
 
 #[test]
-fn files_whose_numbers_no_store_has_counted_to_are_left_alone() {
+fn files_with_numbers_beyond_counter_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let strays = [
@@ -184,7 +184,7 @@ fn files_whose_numbers_no_store_has_counted_to_are_left_alone() {
 }
 
 #[test]
-fn guards_of_a_few_kilobytes_do_not_make_files_without_number() {
+fn tiny_guards_do_not_create_unlimited_files() {
     for policy in esker::Policy::ALL {
         let dir = tempfile::tempdir().unwrap();
         let options = Options {

@@ -68,7 +68,7 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
+fn memtable_readers_see_only_complete_entries() {
     for kind in MemtableKind::ALL {
         explore(2, move || {
             let table = Arc::new(Memtable::new(*kind, KeyOrder::Bytewise));
@@ -87,10 +87,10 @@ fn an_arena_and_its_index_show_what_was_added_and_nothing_half_written() {
                 .map(|_| {
                     let (table, added) = (table.clone(), added.clone());
                     thread::spawn(move || {
-                        for turn in 0..4u64 {
+                        for round in 0..4u64 {
                             let seqno = added.load(Ordering::Acquire);
-                            let newest = (1..=seqno).rev().find(|s| s % 5 == turn % 5);
-                            let found = table.get(&[(turn % 5) as u8; 3], seqno);
+                            let newest = (1..=seqno).rev().find(|s| s % 5 == round % 5);
+                            let found = table.get(&[(round % 5) as u8; 3], seqno);
                             let found = found.map(|entry| number(entry.value));
                             assert_eq!(found, newest, "at {seqno}");
                         }
@@ -110,15 +110,15 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
         .map(|writer| {
             let db = db.clone();
             thread::spawn(move || {
-                for turn in 1..=4u64 {
+                for round in 1..=4u64 {
                     let mut batch = Batch::new();
-                    batch.put([writer, 0], turn.to_be_bytes());
-                    batch.put([writer, 1, turn as u8], vec![7; 900]);
-                    if turn == 4 {
+                    batch.put([writer, 0], round.to_be_bytes());
+                    batch.put([writer, 1, round as u8], vec![7; 900]);
+                    if round == 4 {
                         batch.delete_range([writer, 1, 1], [writer, 1, 2]);
                     }
-                    batch.put([writer, 2], turn.to_be_bytes());
-                    let options = match turn {
+                    batch.put([writer, 2], round.to_be_bytes());
+                    let options = match round {
                         2 => WriteOptions::SYNC,
                         3 => WriteOptions::NONE,
                         _ => WriteOptions::BUFFERED,
@@ -126,7 +126,7 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
                     db.write_with(&batch, &options).unwrap();
                     // The writer sees its own write at once.
                     let own = db.get([writer, 2]).unwrap().map(|v| number(&v));
-                    assert_eq!(own, Some(turn), "an acknowledged write is missing");
+                    assert_eq!(own, Some(round), "an acknowledged write is missing");
                 }
             })
         })
@@ -135,12 +135,12 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
         let db = db.clone();
         thread::spawn(move || {
             let mut before = [0; 2];
-            for turn in 0..4 {
-                if turn == 2 {
+            for round in 0..4 {
+                if round == 2 {
                     db.flush().unwrap();
                 }
                 for writer in 0..2u8 {
-                    let pair = if turn % 2 == 0 {
+                    let pair = if round % 2 == 0 {
                         let snapshot = db.snapshot();
                         [0, 2].map(|part| {
                             snapshot.get([writer, part]).unwrap().map_or(0, |v| number(&v))
@@ -168,14 +168,14 @@ fn batches_under(policy: Policy, kind: MemtableKind) {
 }
 
 #[test]
-fn batches_are_seen_whole_while_memtables_are_frozen_flushed_and_merged() {
+fn batches_are_atomic_during_freeze_flush_and_compaction() {
     for (policy, kind) in Policy::ALL.iter().zip(MemtableKind::ALL.iter().cycle()) {
         explore(10, || batches_under(*policy, *kind));
     }
 }
 
 #[test]
-fn members_of_a_group_get_their_own_answer() {
+fn group_commit_members_get_their_own_result() {
     explore(2, || {
         let db = Arc::new(
             Db::open_on(MemFs::new(), "/db", tiny(Policy::Fluid, MemtableKind::Btree)).unwrap(),
@@ -184,9 +184,9 @@ fn members_of_a_group_get_their_own_answer() {
             .map(|writer| {
                 let db = db.clone();
                 thread::spawn(move || {
-                    for turn in 0..3u8 {
-                        db.put_with([writer, turn], [turn], &WriteOptions::SYNC).unwrap();
-                        assert_eq!(db.get([writer, turn]).unwrap().as_deref(), Some(&[turn][..]));
+                    for round in 0..3u8 {
+                        db.put_with([writer, round], [round], &WriteOptions::SYNC).unwrap();
+                        assert_eq!(db.get([writer, round]).unwrap().as_deref(), Some(&[round][..]));
                     }
                 })
             })
@@ -197,26 +197,27 @@ fn members_of_a_group_get_their_own_answer() {
 }
 
 #[test]
-fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
+fn cache_stays_within_capacity_and_returns_requested_block() {
     for policy in CachePolicy::ALL {
         explore(4, move || {
             let cache = Arc::new(BlockCache::new(*policy, 300));
-            let shelves = [
+            let slots_of_files = [
                 Arc::new(cache.block_slots(4, &Arc::default())),
                 Arc::new(cache.block_slots(4, &Arc::default())),
             ];
             let users: Vec<_> = (0..3u64)
                 .map(|user| {
-                    let (cache, shelves) = (cache.clone(), shelves.clone());
+                    let (cache, slots_of_files) = (cache.clone(), slots_of_files.clone());
                     thread::spawn(move || {
                         let mut rng = SplitMix64::new(user);
                         for _ in 0..6 {
                             let key = BlockKey { file: rng.below(2), block: rng.below(4) as u32 };
-                            let (shelf, at) = (&shelves[key.file as usize], key.block as usize);
-                            let held = cache.get_slot(shelf, at).or_else(|| cache.get(&key));
+                            let (slots, at) =
+                                (&slots_of_files[key.file as usize], key.block as usize);
+                            let held = cache.get_slot(slots, at).or_else(|| cache.get(&key));
                             let held = held.unwrap_or_else(|| {
                                 let block = CacheBlockBuf::zeroed(0, None).freeze(0, key);
-                                cache.insert(key, block, 100, SlotRef::new(shelf, at))
+                                cache.insert(key, block, 100, SlotRef::new(slots, at))
                             });
                             assert_eq!(*held.header(), key);
                             assert!(cache.used_bytes() <= 300);
@@ -234,7 +235,7 @@ fn a_cache_keeps_within_its_size_and_gives_the_block_that_was_asked_for() {
             // A block slot holds a block only while the cache does.
             cache.remove(blocks_of(0).chain(blocks_of(1)));
             assert_eq!(cache.used_bytes(), 0);
-            assert_eq!(shelves[0].filled().count() + shelves[1].filled().count(), 0);
+            assert_eq!(slots_of_files[0].filled().count() + slots_of_files[1].filled().count(), 0);
         });
     }
 }
@@ -267,13 +268,13 @@ fn readers_under() {
             })
         })
         .collect();
-    let lookers: Vec<_> = (0..2)
+    let readers: Vec<_> = (0..2)
         .map(|_| {
             let (collector, shown, freed) = (collector.clone(), shown.clone(), freed.clone());
             thread::spawn(move || {
-                for turn in 0..4 {
+                for round in 0..4 {
                     let pinned = collector.pin();
-                    let inner = (turn % 2 == 0).then(|| collector.pin());
+                    let inner = (round % 2 == 0).then(|| collector.pin());
                     let seen = shown.load(Ordering::Acquire) as usize;
                     drop(inner);
                     thread::yield_now();
@@ -284,13 +285,13 @@ fn readers_under() {
             })
         })
         .collect();
-    replacers.into_iter().chain(lookers).for_each(|thread| thread.join().unwrap());
+    replacers.into_iter().chain(readers).for_each(|thread| thread.join().unwrap());
     let left = freed.iter().filter(|freed| freed.load(Ordering::SeqCst) == 0).count();
-    assert_eq!(left, 1, "what nobody can look at stays");
+    assert_eq!(left, 1, "a value without readers was not freed");
 }
 
 #[test]
-fn what_is_looked_at_is_freed_when_all_have_gone_on() {
+fn epoch_garbage_is_freed_after_all_readers() {
     explore(1, readers_under);
 }
 
@@ -311,20 +312,20 @@ fn hints_under(threads: u64) {
         .map(|own| {
             let db = db.clone();
             thread::spawn(move || {
-                for turn in 0..2u8 {
+                for round in 0..2u8 {
                     (0..16u8).filter(|n| n % 2 == own).for_each(|n| db.delete([n]).unwrap());
-                    if turn == 1 {
+                    if round == 1 {
                         // In some schedules the hint exists by now.
                         (0..40)
                             .take_while(|_| db.metrics().hints == 0)
                             .for_each(|_| thread::yield_now());
                     }
                     let key = [8 + own];
-                    db.put(key, [turn]).unwrap();
+                    db.put(key, [round]).unwrap();
                     for _ in 0..3 {
                         let mut iter = db.range(key..=key).unwrap();
                         iter.seek_to_first().unwrap();
-                        assert_eq!(iter.value(), [turn], "a scan missed an acknowledged put");
+                        assert_eq!(iter.value(), [round], "a scan missed an acknowledged put");
                         let ahead = db.iter().unwrap().filter(|p| p.as_ref().unwrap().0 == key);
                         assert_eq!(ahead.count(), 1, "a hint skipped an acknowledged put");
                         thread::yield_now();
@@ -336,8 +337,8 @@ fn hints_under(threads: u64) {
     let reader = {
         let db = db.clone();
         thread::spawn(move || {
-            for turn in 0..8u8 {
-                let key = [8 + turn % 2];
+            for round in 0..8u8 {
+                let key = [8 + round % 2];
                 // No thread deletes the key after the last put.
                 if db.get(key).unwrap().as_deref() != Some(&[1]) {
                     thread::yield_now();
@@ -392,7 +393,7 @@ fn a_put_into_a_hint(early: bool) {
 }
 
 #[test]
-fn a_put_is_seen_whenever_a_skip_hint_is_made_around_it() {
+fn put_is_visible_despite_concurrent_empty_range_hint() {
     explore(8, || hints_under(2));
     explore(4, || a_put_into_a_hint(false));
     explore(4, || a_put_into_a_hint(true));
@@ -409,7 +410,7 @@ fn finds(bug: Bug, body: fn()) -> bool {
 }
 
 #[test]
-fn mistakes_made_on_purpose_are_found() {
+fn seeded_bugs_are_found() {
     let batches: fn() = || batches_under(Policy::Fluid, MemtableKind::Btree);
     assert!(finds(Bug::PublishFirst, batches));
     assert!(finds(Bug::DropMemtableFirst, batches));

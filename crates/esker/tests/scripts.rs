@@ -188,7 +188,7 @@ fn compaction_scripts() {
 }
 
 #[test]
-fn a_wrong_output_and_a_missing_line_and_an_extra_line_are_reported() {
+fn wrong_missing_and_extra_output_lines_are_reported() {
     let run = |text: &str| {
         let script = Script { path: PathBuf::from("test"), text: text.to_string() };
         let actual = script.run();

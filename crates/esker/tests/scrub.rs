@@ -38,7 +38,7 @@ fn flip(fs: &MemFs, path: &Path, at: u64) {
 }
 
 #[test]
-fn verify_reads_tables_logs_and_the_manifest_of_an_open_store() {
+fn verify_checks_tables_logs_and_manifest_of_open_store() {
     let (fs, db) = filled(Options { background_threads: Some(0), ..tiny_options() });
     let clean = db.verify(&mut |_, _| {}).unwrap();
     assert!(clean.is_whole() && clean.logs > 0 && clean.files > 0, "{:?}", clean.problems);
@@ -49,8 +49,8 @@ fn verify_reads_tables_logs_and_the_manifest_of_an_open_store() {
         let path = Path::new(DIR).join(&entry.name);
         let bytes = fs.read(&path, u64::MAX).unwrap();
         let len = if entry.name.ends_with(".wal") {
-            // The zeros after a memory-mapped log do not belong to the log, nor does the mark of a
-            // sync.
+            // The zeros after a memory-mapped log do not belong to the log, nor does the marker of
+            // a sync.
             let records = checksum_ranges(&entry.name, &bytes);
             records[records.len() - 2].end as u64 - 1
         } else {
@@ -76,7 +76,7 @@ fn wait_until(db: &Db, what: impl Fn(&esker::Metrics) -> bool) {
 }
 
 #[test]
-fn the_scrub_finds_rot_that_nobody_reads_and_says_where() {
+fn scrub_reports_location_of_unread_damage() {
     let (fs, db) = filled(Options { background_threads: Some(1), ..tiny_options() });
     assert_eq!(db.metrics().scrub_bytes, 0, "the scrub ran without a request");
     db.set_options(&[("scrub_bytes_per_second", "100000000")]).unwrap();

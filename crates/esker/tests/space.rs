@@ -100,14 +100,14 @@ fn overwrite(fs: Arc<dyn Fs>, path: &Path, policy: Policy, wal_io: WalIo, times:
 }
 
 #[test]
-fn a_store_that_is_overwritten_stays_within_its_bound() {
+fn overwritten_store_stays_within_space_bound() {
     for &policy in Policy::ALL {
         overwrite(MemFs::new(), Path::new("/db"), policy, WalIo::Write, 12);
     }
 }
 
 #[test]
-fn a_store_with_a_mapped_log_stays_within_its_bound() {
+fn store_with_mapped_log_stays_within_space_bound() {
     // A real file system, whose syncs take time.
     let dir = tempfile::tempdir().unwrap();
     overwrite(OsFs::shared(), &dir.path().join("db"), Policy::Fluid, WalIo::Mmap, 1);

@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(120);
 
 /// The events so far.
 #[derive(Default)]
-struct Story {
+struct Events {
     /// Number of started flushes.
     flushes: u32,
     /// Whether writers have filled more memtables since the first flush began.
@@ -28,33 +28,33 @@ struct Story {
     /// Whether the call has returned.
     returned: bool,
     /// Whether a wait timed out.
-    in_vain: bool,
+    timed_out: bool,
 }
 
 /// Ends the first flush after writers have filled more memtables, and the second after the waiting
 /// call has returned.
 #[derive(Default)]
-struct Director {
-    story: Mutex<Story>,
-    news: Condvar,
+struct FlushController {
+    events: Mutex<Events>,
+    changed: Condvar,
 }
 
-impl Director {
-    fn tell(&self, what: impl FnOnce(&mut Story)) {
-        what(&mut self.story.lock().unwrap());
-        self.news.notify_all();
+impl FlushController {
+    fn update(&self, what: impl FnOnce(&mut Events)) {
+        what(&mut self.events.lock().unwrap());
+        self.changed.notify_all();
     }
 
-    fn wait_until(&self, seen: impl Fn(&Story) -> bool) {
-        let story = self.story.lock().unwrap();
-        let goes_on = |story: &mut Story| !seen(story) && !story.in_vain;
-        let (mut story, waited) = self.news.wait_timeout_while(story, LONG, goes_on).unwrap();
-        story.in_vain |= waited.timed_out();
-        self.news.notify_all();
+    fn wait_until(&self, seen: impl Fn(&Events) -> bool) {
+        let events = self.events.lock().unwrap();
+        let goes_on = |events: &mut Events| !seen(events) && !events.timed_out;
+        let (mut events, waited) = self.changed.wait_timeout_while(events, LONG, goes_on).unwrap();
+        events.timed_out |= waited.timed_out();
+        self.changed.notify_all();
     }
 }
 
-struct Policy(Arc<Director>);
+struct Policy(Arc<FlushController>);
 
 impl FilterPolicy for Policy {
     fn name(&self) -> &str {
@@ -63,9 +63,9 @@ impl FilterPolicy for Policy {
 
     fn create(&self, _: &[&[u8]]) -> Vec<u8> {
         if std::thread::current().name() == Some("esker-flush") {
-            self.0.tell(|story| story.flushes += 1);
-            let flush = self.0.story.lock().unwrap().flushes;
-            self.0.wait_until(|story| if flush == 1 { story.filled } else { story.returned });
+            self.0.update(|events| events.flushes += 1);
+            let flush = self.0.events.lock().unwrap().flushes;
+            self.0.wait_until(|events| if flush == 1 { events.filled } else { events.returned });
         }
         Vec::new()
     }
@@ -78,10 +78,10 @@ impl FilterPolicy for Policy {
 /// Checks that `call` returns once the data present at its start is flushed, although memtables are
 /// frozen all the time.
 fn returns_under_writers(what: &str, call: impl FnOnce(&Db)) {
-    let director = Arc::new(Director::default());
+    let controller = Arc::new(FlushController::default());
     let options = Options {
         memtable_size_bytes: Some(64 << 10),
-        filter_policy: Some(Arc::new(Policy(director.clone()))),
+        filter_policy: Some(Arc::new(Policy(controller.clone()))),
         ..Options::default()
     };
     let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
@@ -89,50 +89,50 @@ fn returns_under_writers(what: &str, call: impl FnOnce(&Db)) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            director.wait_until(|story| story.flushes > 0);
+            controller.wait_until(|events| events.flushes > 0);
             for i in 0u64.. {
                 if stop.load(Relaxed) {
                     return;
                 }
                 db.put(i.to_be_bytes(), [0; 1000]).unwrap();
                 if i % 16 == 0 && db.metrics().frozen_memtables > 2 {
-                    director.tell(|story| story.filled = true);
+                    controller.update(|events| events.filled = true);
                 }
-                if i % 16 == 0 && director.story.lock().unwrap().in_vain {
+                if i % 16 == 0 && controller.events.lock().unwrap().timed_out {
                     return;
                 }
             }
         });
         call(&db);
-        director.tell(|story| story.returned = true);
+        controller.update(|events| events.returned = true);
         stop.store(true, Relaxed);
     });
-    let story = director.story.lock().unwrap();
-    assert!(!story.in_vain, "{what} waited for writes that came after its call");
-    assert!(story.filled && story.flushes >= 1, "{what} flushed nothing");
-    drop(story);
+    let events = controller.events.lock().unwrap();
+    assert!(!events.timed_out, "{what} waited for writes that came after its call");
+    assert!(events.filled && events.flushes >= 1, "{what} flushed nothing");
+    drop(events);
     assert_eq!(db.get("before").unwrap().as_deref(), Some(&b"the call"[..]));
     db.close().unwrap();
 }
 
 #[test]
-fn flush_waits_for_what_was_there_and_no_more() {
+fn flush_waits_only_for_earlier_writes() {
     returns_under_writers("flush", |db| db.flush().unwrap());
 }
 
 #[test]
-fn checkpoint_waits_for_what_was_there_and_no_more() {
+fn checkpoint_waits_only_for_earlier_writes() {
     returns_under_writers("checkpoint", |db| db.checkpoint("/checkpoint").unwrap());
 }
 
 #[test]
-fn backup_waits_for_what_was_there_and_no_more() {
+fn backup_waits_only_for_earlier_writes() {
     returns_under_writers("backup", |db| {
         assert_eq!(db.backup(Path::new("/backups")).unwrap().number, 1);
     });
 }
 
 #[test]
-fn compact_range_waits_for_what_was_there_and_no_more() {
+fn compact_range_waits_only_for_earlier_work() {
     returns_under_writers("compact_range", |db| db.compact_range(None, None).unwrap());
 }

@@ -65,7 +65,7 @@ fn check(db: &Db, map: &BTreeMap<Vec<u8>, Vec<u8>>, from: &[u8], fill_cache: boo
 }
 
 #[test]
-fn an_iterator_with_anothers_cursors_sees_all_that_was_written_since() {
+fn iterator_with_pooled_cursors_sees_later_writes() {
     let db = open(small());
     let mut map = BTreeMap::new();
     let mut rng = SplitMix64::new(11);
@@ -101,7 +101,7 @@ fn an_iterator_with_anothers_cursors_sees_all_that_was_written_since() {
 }
 
 #[test]
-fn iterators_of_many_threads_share_cursors_and_no_position() {
+fn iterators_of_many_threads_share_cursors_without_positions() {
     let db = Arc::new(open(Options { background_threads: Some(1), ..small() }));
     for n in 0..3_000 {
         db.put(key(n), key(n)).unwrap();
@@ -134,7 +134,7 @@ fn iterators_of_many_threads_share_cursors_and_no_position() {
 }
 
 #[test]
-fn cursors_that_wait_hold_neither_blocks_nor_removed_files() {
+fn pooled_cursors_pin_no_blocks_or_removed_files() {
     let fs = MemFs::new();
     let options = Options { cache_size_bytes: Some(8 << 20), ..small() };
     let db = Db::open_on(fs.clone(), "db", options).unwrap();
@@ -157,7 +157,7 @@ fn cursors_that_wait_hold_neither_blocks_nor_removed_files() {
 }
 
 #[test]
-fn tables_just_written_are_read_from_the_cache_while_it_has_room() {
+fn new_tables_are_read_from_cache_while_it_has_space() {
     let load = |cache_size_bytes: u64, memtable_size_bytes: u64| {
         let options = Options {
             cache_size_bytes: Some(cache_size_bytes),
@@ -183,7 +183,7 @@ fn tables_just_written_are_read_from_the_cache_while_it_has_room() {
 }
 
 #[test]
-fn what_was_in_the_cache_is_there_again_after_a_merge() {
+fn cached_data_is_cached_again_after_compaction() {
     for background_threads in [0, 1] {
         let options = Options {
             cache_size_bytes: Some(4 << 20),

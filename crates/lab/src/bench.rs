@@ -1,6 +1,6 @@
 //! One benchmark from settings to reports: data, runs, record, rows, table, JSON, page.
 //!
-//! `out` receives data (rows, tables, JSON lines), and `talk` progress messages. The record is
+//! `out` receives data (rows, tables, JSON lines), and `messages` progress messages. The record is
 //! saved after every run, so an interrupted benchmark keeps its measurements.
 
 use std::io::Write;
@@ -46,7 +46,7 @@ pub fn run(
     candidates: &[Candidate],
     settle_memory: &dyn Fn(),
     out: &mut dyn Write,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Result<BenchOutcome> {
     config.validate()?;
     let tasks = parse_tasks(&config.benchmarks)?;
@@ -54,36 +54,40 @@ pub fn run(
     let (data, csv) = config.dataset()?;
     let mut config = config.clone();
     config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
-    report_bad_rows(&config, &csv, talk);
+    report_bad_rows(&config, &csv, messages);
     let base = Base::make(&config)?;
     let mut record = blank(&config, &data, &csv, candidates, &base.dir);
     for engine in &record.engines {
         if let Some(error) = &engine.error {
-            say(talk, &format!("{}: {error}", engine.name));
+            print_message(messages, &format!("{}: {error}", engine.name));
         }
     }
     for warning in &record.warnings {
-        say(talk, &format!("warning: {warning}"));
+        print_message(messages, &format!("warning: {warning}"));
     }
-    let file = create_record(&config, &record, talk);
+    let file = create_record(&config, &record, messages);
     let run =
         Run { config: &config, tasks: &tasks, data: &data, base_dir: &base.dir, settle_memory };
-    let mut told =
-        Told { out: &mut *out, talk: &mut *talk, file: file.as_ref(), json: config.json };
-    interleave::run(&run, candidates, &mut record, &mut told);
+    let mut printer = ProgressPrinter {
+        out: &mut *out,
+        messages: &mut *messages,
+        file: file.as_ref(),
+        json: config.json,
+    };
+    interleave::run(&run, candidates, &mut record, &mut printer);
     for (engine, candidate) in record.engines.iter().zip(candidates) {
         if let (Some(error), Ok(_)) = (&engine.error, &candidate.engine) {
-            say(talk, &format!("{} stopped: {error}", engine.name));
+            print_message(messages, &format!("{} stopped: {error}", engine.name));
         }
     }
     record.elapsed_seconds = started.elapsed().as_secs_f64();
     drop(base);
-    let record_path = file.and_then(|file| save(&file, &record, talk));
+    let record_path = file.and_then(|file| save(&file, &record, messages));
     write_reports(&config, &record, out)
         .map_err(|e| LabError::new(LabErrorKind::Io, format!("cannot write the results: {e}")))?;
-    let html_path = write_page(&config, || html::page(&record), talk);
+    let html_path = write_page(&config, || html::page(&record), messages);
     if let Some(path) = &record_path {
-        say(talk, &format!("record: {}", path.display()));
+        print_message(messages, &format!("record: {}", path.display()));
     }
     Ok(BenchOutcome { exit_code: exit_code(&record), record_path, html_path, record })
 }
@@ -96,20 +100,20 @@ pub fn run_terms(
     candidates: &[Candidate],
     settle_memory: &dyn Fn(),
     out: &mut dyn Write,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Result<BenchOutcome> {
     if config.terms.len() < 2 {
-        return run(config, candidates, settle_memory, out, talk);
+        return run(config, candidates, settle_memory, out, messages);
     }
     let mut outcomes: Vec<BenchOutcome> = Vec::new();
     for terms in &config.terms {
         let mut own = config.clone();
         own.html = None;
         own.set("terms", terms.name()).map_err(LabError::usage)?;
-        say(talk, &format!("terms: {}", terms.name()));
+        print_message(messages, &format!("terms: {}", terms.name()));
         let mut nowhere = std::io::sink();
         let rows: &mut dyn Write = if config.json { &mut *out } else { &mut nowhere };
-        outcomes.push(run(&own, candidates, settle_memory, rows, talk)?);
+        outcomes.push(run(&own, candidates, settle_memory, rows, messages)?);
     }
     let records: Vec<&RunRecord> = outcomes.iter().map(|outcome| &outcome.record).collect();
     if !config.json {
@@ -117,7 +121,7 @@ pub fn run_terms(
             LabError::new(LabErrorKind::Io, format!("cannot write the results: {e}"))
         })?;
     }
-    let html_path = write_page(config, || front::page(&records), talk);
+    let html_path = write_page(config, || front::page(&records), messages);
     let exit_code = outcomes.iter().map(|outcome| outcome.exit_code).max().unwrap_or(1);
     let last = outcomes.pop().ok_or_else(|| LabError::usage("no terms are given"))?;
     Ok(BenchOutcome { exit_code, html_path, ..last })
@@ -131,10 +135,10 @@ fn exit_code(record: &RunRecord) -> i32 {
     i32::from(failed || stopped || record.samples.is_empty())
 }
 
-/// Writes a line to `talk`.
-pub fn say(talk: &mut dyn Write, text: &str) {
+/// Writes a line to `messages`.
+pub fn print_message(messages: &mut dyn Write, text: &str) {
     // A failed write means that no reader is left, so the error is ignored.
-    let _ = writeln!(talk, "{text}");
+    let _ = writeln!(messages, "{text}");
 }
 
 /// Directory of the stores. A temporary directory is removed when the benchmark ends.
@@ -167,45 +171,48 @@ impl Drop for Base {
     }
 }
 
-struct Told<'a> {
+struct ProgressPrinter<'a> {
     out: &'a mut dyn Write,
-    talk: &'a mut dyn Write,
+    messages: &'a mut dyn Write,
     file: Option<&'a RecordFile>,
     json: bool,
 }
 
-impl Listener for Told<'_> {
+impl Listener for ProgressPrinter<'_> {
     fn sample(&mut self, sample: &TaskSample) {
         if sample.task != "stats" {
             let row = table::sample_row(sample);
-            say(self.talk, &format!("[{}] {:<10} {row}", sample.repetition + 1, sample.engine));
+            print_message(
+                self.messages,
+                &format!("[{}] {:<10} {row}", sample.repetition + 1, sample.engine),
+            );
         }
     }
 
     fn stats(&mut self, engine: &str, text: &str) {
-        let place: &mut dyn Write = if self.json { self.talk } else { self.out };
+        let place: &mut dyn Write = if self.json { self.messages } else { self.out };
         let _ = writeln!(place, "stats of {engine}:\n{}", text.trim_end());
     }
 }
 
-impl Observer for Told<'_> {
+impl Observer for ProgressPrinter<'_> {
     fn round_done(&mut self, record: &RunRecord) {
         if let Some(file) = self.file {
-            save(file, record, self.talk);
+            save(file, record, self.messages);
         }
     }
 }
 
-/// Saves `record` to `file`. A failure is reported on `talk`, and the benchmark continues.
+/// Saves `record` to `file`. A failure is reported on `messages`, and the benchmark continues.
 pub(crate) fn save(
     file: &RecordFile,
     record: &impl Serialize,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Option<PathBuf> {
     match file.save(record) {
         Ok(()) => Some(file.path().to_path_buf()),
         Err(error) => {
-            say(talk, &error.to_string());
+            print_message(messages, &error.to_string());
             None
         }
     }
@@ -214,26 +221,29 @@ pub(crate) fn save(
 fn create_record(
     config: &BenchConfig,
     record: &RunRecord,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Option<RecordFile> {
     let dir = config.record_dir.as_ref()?;
     match RecordFile::create(dir, record) {
         Ok(file) => Some(file),
         Err(error) => {
-            say(talk, &format!("{error}; the run continues without a record"));
+            print_message(messages, &format!("{error}; the run continues without a record"));
             None
         }
     }
 }
 
-fn report_bad_rows(config: &BenchConfig, csv: &CsvPairs, talk: &mut dyn Write) {
+fn report_bad_rows(config: &BenchConfig, csv: &CsvPairs, messages: &mut dyn Write) {
     let Some(path) = config.csv.as_ref().filter(|_| !csv.bad_rows.is_empty()) else { return };
-    say(talk, &format!("{}: {} bad row(s) skipped", path.display(), csv.bad_rows.len()));
+    print_message(
+        messages,
+        &format!("{}: {} bad row(s) skipped", path.display(), csv.bad_rows.len()),
+    );
     for bad in csv.bad_rows.iter().take(BAD_ROWS_NAMED) {
-        say(talk, &format!("  line {}: {}", bad.line, bad.why));
+        print_message(messages, &format!("  line {}: {}", bad.line, bad.why));
     }
     if csv.bad_rows.len() > BAD_ROWS_NAMED {
-        say(talk, &format!("  and {} more", csv.bad_rows.len() - BAD_ROWS_NAMED));
+        print_message(messages, &format!("  and {} more", csv.bad_rows.len() - BAD_ROWS_NAMED));
     }
 }
 
@@ -309,17 +319,17 @@ fn write_reports(
 fn write_page(
     config: &BenchConfig,
     page: impl FnOnce() -> String,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Option<PathBuf> {
     let path = config.html.as_ref()?;
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     match made.and_then(|()| std::fs::write(path, page())) {
         Ok(()) => {
-            say(talk, &format!("page: {}", path.display()));
+            print_message(messages, &format!("page: {}", path.display()));
             Some(path.clone())
         }
         Err(e) => {
-            say(talk, &LabError::io("write the page", path, &e).to_string());
+            print_message(messages, &LabError::io("write the page", path, &e).to_string());
             None
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::RwLock;
 
 use crate::error::Result;
-use crate::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+use crate::target::{Capabilities, Direction, Engine, StoreOptions, Target, VisitPair};
 
 /// Engine that opens empty in-memory maps.
 #[derive(Debug, Default)]
@@ -71,26 +71,26 @@ impl Target for ReferenceStore {
         Ok(())
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let map = self.read();
         let value = map.get(key);
         if let Some(value) = value {
-            see(value);
+            visit(value);
         }
         Ok(value.is_some())
     }
 
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         let map = self.read();
         let bounds = (Bound::Included(key), Bound::Unbounded);
         let pair = map.range::<[u8], _>(bounds).next();
         if let Some((key, value)) = pair {
-            see(key, value);
+            visit(key, value);
         }
         Ok(pair.is_some())
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         let map = self.read();
         let mut all = map.iter();
         loop {
@@ -99,17 +99,17 @@ impl Target for ReferenceStore {
                 Direction::Reverse => all.next_back(),
             };
             match pair {
-                Some((key, value)) if see(key, value) => {}
+                Some((key, value)) if visit(key, value) => {}
                 _ => return Ok(()),
             }
         }
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         let map = self.read();
         let bounds = (Bound::Included(start), Bound::Unbounded);
         for (key, value) in map.range::<[u8], _>(bounds) {
-            if !see(key, value) {
+            if !visit(key, value) {
                 break;
             }
         }

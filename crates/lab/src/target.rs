@@ -171,10 +171,10 @@ pub enum Direction {
 }
 
 /// Visitor for the pairs of a scan; returns false to stop.
-pub type SeePair<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+pub type VisitPair<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// Visitor for the results of a multi-get, in the order of the keys.
-pub type SeeMany<'a> = &'a mut dyn FnMut(Option<&[u8]>);
+pub type VisitMany<'a> = &'a mut dyn FnMut(Option<&[u8]>);
 
 /// An engine, which opens stores. It keeps no store open itself.
 pub trait Engine: Send + Sync {
@@ -192,7 +192,7 @@ pub trait Engine: Send + Sync {
 
     /// Returns the name of the engine for a subprocess (`name` or `name=path`), if its licence
     /// requires a separate process.
-    fn apart(&self) -> Option<String> {
+    fn subprocess_spec(&self) -> Option<String> {
         None
     }
 
@@ -208,33 +208,33 @@ pub trait Target: Send + Sync {
     /// Removes a key, present or not.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
-    /// Passes the value of `key` to `see`, if present, and returns whether it was present.
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
+    /// Passes the value of `key` to `visit`, if present, and returns whether it was present.
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Passes the value of each of `keys`, or `None`, to `see` in order. Uses the engine's
+    /// Passes the value of each of `keys`, or `None`, to `visit` in order. Uses the engine's
     /// multi-get if available, otherwise one get per key.
-    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
-        get_each(keys, see, |key, see| self.get(key, see))
+    fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
+        get_each(keys, visit, |key, visit| self.get(key, visit))
     }
 
-    /// Opens an iterator, seeks to the first key ≥ `key`, and passes that pair to `see`, if any.
+    /// Opens an iterator, seeks to the first key ≥ `key`, and passes that pair to `visit`, if any.
     /// The default implementation is a scan that stops there.
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         let mut any = false;
         self.scan_from(key, &mut |key, value| {
             any = true;
-            see(key, value);
+            visit(key, value);
             false
         })?;
         Ok(any)
     }
 
-    /// Scans the store in key order, or in reverse, until `see` returns false or the store ends.
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()>;
+    /// Scans the store in key order, or in reverse, until `visit` returns false or the store ends.
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()>;
 
-    /// Scans the store in key order from the first key ≥ `start`, until `see` returns false or the
-    /// store ends.
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()>;
+    /// Scans the store in key order from the first key ≥ `start`, until `visit` returns false or
+    /// the store ends.
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()>;
 
     /// Compacts the whole store; fails if [`Capabilities::compact`] is false.
     fn compact(&self) -> Result<()>;
@@ -256,12 +256,12 @@ pub trait Target: Send + Sync {
 /// Implements [`Target::get_many`] with one `get` per key.
 pub fn get_each(
     keys: &[&[u8]],
-    see: SeeMany<'_>,
+    visit: VisitMany<'_>,
     mut get: impl FnMut(&[u8], &mut dyn FnMut(&[u8])) -> Result<bool>,
 ) -> Result<()> {
     for key in keys {
-        if !get(key, &mut |value| see(Some(value)))? {
-            see(None);
+        if !get(key, &mut |value| visit(Some(value)))? {
+            visit(None);
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use esker_lab::reference::Reference;
 use esker_lab::report::html;
 use esker_lab::run::interleave::Candidate;
 use esker_lab::target::{
-    Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target, get_each,
+    Capabilities, Direction, Engine, StoreOptions, Target, VisitMany, VisitPair, get_each,
 };
 use esker_lab::{BenchConfig, workload::tasks::TASKS};
 
@@ -71,22 +71,22 @@ impl Target for FaultyStore {
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.store.delete(key)
     }
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         if self.fault == Fault::WrongValues && call % 10 == 3 {
-            see(b"nonsense");
+            visit(b"nonsense");
             return Ok(true);
         }
-        self.store.get(key, see)
+        self.store.get(key, visit)
     }
-    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+    fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
         let kept = keys.len() - usize::from(self.fault == Fault::FewAnswers);
-        get_each(&keys[..kept], see, |key, see| self.get(key, see))
+        get_each(&keys[..kept], visit, |key, visit| self.get(key, visit))
     }
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        self.store.seek(key, see)
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        self.store.seek(key, visit)
     }
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         let mut left = if self.fault == Fault::ShortScans { 99 } else { u64::MAX };
         let mut skip = self.fault == Fault::SkipsFirst;
         self.store.scan(direction, &mut |key, value| {
@@ -94,10 +94,10 @@ impl Target for FaultyStore {
                 return true;
             }
             left -= 1;
-            see(key, value) && left > 0
+            visit(key, value) && left > 0
         })
     }
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         let (mut seen, mut second) = (0, Vec::new());
         self.store.scan_from(start, &mut |key, value| {
             seen += 1;
@@ -105,9 +105,9 @@ impl Target for FaultyStore {
                 second = value.to_vec();
             }
             match self.fault {
-                Fault::ShortWalks => see(key, value) && seen < 3,
-                Fault::WrongWalks if seen == 3 => see(key, &second),
-                _ => see(key, value),
+                Fault::ShortWalks => visit(key, value) && seen < 3,
+                Fault::WrongWalks if seen == 3 => visit(key, &second),
+                _ => visit(key, value),
             }
         })
     }
@@ -125,7 +125,7 @@ impl Target for FaultyStore {
 struct Ran {
     outcome: BenchOutcome,
     out: String,
-    talk: String,
+    messages: String,
 }
 
 fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran {
@@ -141,11 +141,11 @@ fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran
     let mut candidates: Vec<Candidate> = engines.into_iter().map(named).collect();
     let absent = LabError::new(LabErrorKind::NotInstalled, "not installed: apt install nothing");
     candidates.push(Candidate { name: "absent".into(), engine: Err(absent) });
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let (mut out, mut messages) = (Vec::new(), Vec::new());
     let outcome =
-        bench::run_terms(&config, &candidates, &|| {}, &mut out, &mut talk).expect("runs");
+        bench::run_terms(&config, &candidates, &|| {}, &mut out, &mut messages).expect("runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");
-    Ran { outcome, out: text(out), talk: text(talk) }
+    Ran { outcome, out: text(out), messages: text(messages) }
 }
 
 fn all_tasks() -> String {
@@ -154,14 +154,18 @@ fn all_tasks() -> String {
 }
 
 #[test]
-fn every_task_finds_what_was_written() {
+fn every_task_reads_written_data() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     for (threads, histogram) in [("1", "0"), ("3", "1")] {
         let flags =
             [("threads", threads), ("histogram", histogram), ("benchmarks", &all_tasks()[..])];
         let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
-        assert!(ran.talk.contains("absent: not installed: apt install nothing"), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+        assert!(
+            ran.messages.contains("absent: not installed: apt install nothing"),
+            "{}",
+            ran.messages
+        );
         assert!(ran.out.contains("fillrandom   : "), "{}", ran.out);
         assert!(ran.out.contains("compact      : n/a"), "{}", ran.out);
         for sample in &ran.outcome.record.samples {
@@ -173,13 +177,13 @@ fn every_task_finds_what_was_written() {
 }
 
 #[test]
-fn threads_that_share_a_task_do_together_what_one_does() {
+fn threads_share_one_tasks_operations() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let done = |threads: &str, share: &str, tasks: &str| -> Vec<(u64, Option<u64>)> {
         let flags = [("threads", threads), ("share_operations", share), ("benchmarks", tasks)];
         let ran =
             run(dir.path(), &[&flags[..], &[("num", "1001")]].concat(), vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
         let samples = &ran.outcome.record.samples;
         samples.iter().take(4).map(|sample| (sample.operations, sample.found)).collect()
     };
@@ -201,19 +205,19 @@ fn threads_that_share_a_task_do_together_what_one_does() {
 }
 
 #[test]
-fn threads_that_share_less_than_there_are_of_them_do_no_more() {
+fn more_threads_than_operations_do_no_extra_work() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("threads", "4"), ("share_operations", "1"), ("num", "3"), ("repetitions", "1")];
     let tasks = "fillseq,readrandom,seekrandom,readfirst,deleterandom";
     let flags = [&flags[..], &[("benchmarks", tasks)]].concat();
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let done: Vec<u64> = ran.outcome.record.samples.iter().map(|s| s.operations).collect();
     assert_eq!(done[..5], [3, 3, 3, 1, 3]);
 }
 
 #[test]
-fn threads_that_share_the_rows_of_a_file_put_each_of_them_once() {
+fn threads_write_each_csv_row_once() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("rows.csv");
     let rows: String =
@@ -223,13 +227,13 @@ fn threads_that_share_the_rows_of_a_file_put_each_of_them_once() {
     let flags = [("threads", "3"), ("share_operations", "1"), ("csv", csv), ("repetitions", "1")];
     let flags = [&flags[..], &[("benchmarks", "fillrandom,readseq")]].concat();
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let samples = &ran.outcome.record.samples;
     assert_eq!((samples[0].operations, samples[1].found), (50, Some(3 * 50)));
 }
 
 #[test]
-fn a_record_comes_back_and_gives_the_same_page() {
+fn record_round_trips_to_same_page() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("benchmarks", "fillrandom,readrandom"), ("repetitions", "2")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
@@ -247,7 +251,7 @@ fn a_record_comes_back_and_gives_the_same_page() {
 }
 
 #[test]
-fn both_terms_lead_the_text_and_the_page() {
+fn both_terms_appear_first_in_text_and_page() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let page = dir.path().join("page.html").display().to_string();
     let flags = [
@@ -282,7 +286,7 @@ fn both_terms_lead_the_text_and_the_page() {
 }
 
 #[test]
-fn a_histogram_is_drawn() {
+fn histogram_is_printed() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("benchmarks", "fillrandom,readrandom"), ("histogram", "1")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
@@ -296,7 +300,7 @@ fn a_histogram_is_drawn() {
 }
 
 #[test]
-fn json_lines_hold_the_promised_fields() {
+fn json_lines_have_documented_fields() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let flags = [("benchmarks", "fillseq,readseq"), ("json", "1")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
@@ -315,10 +319,10 @@ fn json_lines_hold_the_promised_fields() {
 }
 
 #[test]
-fn wrong_data_is_an_error_and_the_others_go_on() {
+fn wrong_data_is_an_error_and_other_engines_continue() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = [("benchmarks", "fillseq,overwrite,readrandom,readseq")];
-    for (fault, sign) in [
+    for (fault, message) in [
         (Fault::WrongValues, "another value than the one written"),
         (Fault::FullDisk, "no space left"),
         (Fault::ShortScans, "the scan returned 99 pairs, expected 200"),
@@ -326,14 +330,14 @@ fn wrong_data_is_an_error_and_the_others_go_on() {
         let engines: Vec<Box<dyn Engine>> = vec![Box::new(Faulty(fault)), Box::new(Reference)];
         let ran = run(dir.path(), &tasks, engines);
         assert_eq!(ran.outcome.exit_code, 1);
-        assert!(ran.talk.contains(sign), "{sign}: {}", ran.talk);
+        assert!(ran.messages.contains(message), "{message}: {}", ran.messages);
         let whole = |s: &&TaskSample| s.engine == "reference";
         assert_eq!(ran.outcome.record.samples.iter().filter(whole).count(), 12);
     }
 }
 
 #[test]
-fn csv_rows_with_repeated_keys_read_back() {
+fn csv_rows_with_repeated_keys_round_trip() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("rows.csv");
     let mut text = String::from("id,title\n");
@@ -353,8 +357,8 @@ fn csv_rows_with_repeated_keys_read_back() {
             ("benchmarks", &all_tasks()[..]),
         ];
         let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
-        assert!(ran.talk.contains("line 302: found 1 fields"), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+        assert!(ran.messages.contains("line 302: found 1 fields"), "{}", ran.messages);
         assert_eq!(ran.outcome.record.workload.keys, 70);
     }
 }
@@ -364,7 +368,7 @@ fn csv_rows_with_repeated_keys_read_back() {
 fn right_reads(dir: &Path, threads: &str, flags: &[(&str, &str)], task: &str) -> Vec<TaskSample> {
     let flags = [flags, &[("threads", threads)]].concat();
     let ran = run(dir, &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let mut samples = ran.outcome.record.samples;
     samples.retain(|sample| sample.task == task);
     assert!(!samples.is_empty(), "{task} was not run");
@@ -376,7 +380,7 @@ fn right_reads(dir: &Path, threads: &str, flags: &[(&str, &str)], task: &str) ->
 }
 
 #[test]
-fn keys_asked_for_together_are_each_checked() {
+fn multi_get_results_are_each_checked() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillrandom,deleterandom,fillrandom,multireadrandom";
     for (threads, size) in [("1", "1"), ("3", "7"), ("1", "1000")] {
@@ -386,18 +390,18 @@ fn keys_asked_for_together_are_each_checked() {
         }
     }
     let flags = [("benchmarks", "fillseq,multireadrandom"), ("batch_size", "9")];
-    for (fault, sign) in [
+    for (fault, message) in [
         (Fault::WrongValues, "another value than the one written"),
         (Fault::FewAnswers, "a call with 9 keys returned 8 answers"),
     ] {
         let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
-        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
-        assert!(ran.talk.contains(sign), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
+        assert!(ran.messages.contains(message), "{}", ran.messages);
     }
 }
 
 #[test]
-fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
+fn pairs_after_seek_are_checked() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillrandom,deleterandom,seekrandom,fillseq,seekrandom";
     for (threads, nexts) in [("1", "50"), ("3", "7"), ("1", "100000")] {
@@ -407,18 +411,18 @@ fn seeks_walk_on_and_every_pair_of_the_walk_is_checked() {
     let flags = [("benchmarks", "fillseq,seekrandom"), ("seek_nexts", "5")];
     for fault in [Fault::ShortWalks, Fault::WrongWalks] {
         let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
-        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.talk);
-        assert!(ran.talk.contains("returned wrong content"), "{}", ran.talk);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
+        assert!(ran.messages.contains("returned wrong content"), "{}", ran.messages);
     }
 }
 
 #[test]
-fn the_first_live_key_is_found_behind_the_deleted_ones() {
+fn seek_finds_first_live_key_after_deleted_keys() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillseq,readfirst,deleteseq,readfirst,readseq";
     let flags = [("benchmarks", tasks), ("reads", "50000"), ("histogram", "1")];
     let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
-    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.talk);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
     let of = |position: usize| {
         let own = ran.outcome.record.samples.iter().find(|s| s.position == position);
         own.map(|s| (s.operations, s.found, s.live_bytes)).expect("ran")
@@ -432,17 +436,17 @@ fn the_first_live_key_is_found_behind_the_deleted_ones() {
     let flags = [("benchmarks", "fillseq,readfirst")];
     let ran = run(dir.path(), &flags, vec![Box::new(Faulty(Fault::SkipsFirst))]);
     assert_eq!(ran.outcome.exit_code, 1);
-    assert!(ran.talk.contains("the store returned a wrong first pair"), "{}", ran.talk);
+    assert!(ran.messages.contains("the store returned a wrong first pair"), "{}", ran.messages);
 }
 
 #[test]
-fn nothing_runs_on_an_unknown_task_or_column() {
+fn unknown_task_or_column_runs_nothing() {
     let refused = |flag: &str, value: &str| {
         let mut config = BenchConfig::default();
         config.record_dir = None;
         config.set(flag, value).expect("a flag");
-        let (mut out, mut talk) = (Vec::new(), Vec::new());
-        let error = bench::run(&config, &[], &|| {}, &mut out, &mut talk).expect_err("refused");
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let error = bench::run(&config, &[], &|| {}, &mut out, &mut messages).expect_err("refused");
         assert!(out.is_empty() && !error.to_string().is_empty());
         error.kind()
     };

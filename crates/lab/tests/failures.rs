@@ -13,7 +13,7 @@ use esker_lab::record::store::load_lab;
 use esker_lab::reference::Reference;
 use esker_lab::report::{lab_html, lab_text};
 use esker_lab::run::interleave::Candidate;
-use esker_lab::target::{Capabilities, Direction, Engine, SeePair, StoreOptions, Target};
+use esker_lab::target::{Capabilities, Direction, Engine, StoreOptions, Target, VisitPair};
 
 /// The reference engine, whose puts fail from the `after`-th put of a run on.
 struct Failing {
@@ -54,17 +54,17 @@ impl Target for FailingStore {
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.inner.delete(key)
     }
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        self.inner.get(key, see)
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.inner.get(key, visit)
     }
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        self.inner.seek(key, see)
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        self.inner.seek(key, visit)
     }
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
-        self.inner.scan(direction, see)
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
+        self.inner.scan(direction, visit)
     }
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
-        self.inner.scan_from(start, see)
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
+        self.inner.scan_from(start, visit)
     }
     fn compact(&self) -> Result<()> {
         self.inner.compact()
@@ -121,16 +121,17 @@ fn run(dir: &Path, after: u64, record: &Path) -> (Experiment, LabOutcome, String
         Candidate { name: "failing".into(), engine: Ok(Box::new(Failing { after })) },
         Candidate { name: "reference".into(), engine: Ok(Box::new(Reference)) },
     ];
-    let mut talk = Vec::new();
-    let outcome = lab::run(&experiment, &options, &candidates, &|| {}, &mut talk).expect("runs");
-    (experiment, outcome, String::from_utf8(talk).expect("text"))
+    let mut messages = Vec::new();
+    let outcome =
+        lab::run(&experiment, &options, &candidates, &|| {}, &mut messages).expect("runs");
+    (experiment, outcome, String::from_utf8(messages).expect("text"))
 }
 
 #[test]
-fn an_engine_that_fails_in_the_middle_keeps_what_it_did_and_the_others_go_on() {
+fn failing_engine_keeps_its_samples_and_others_continue() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let (experiment, outcome, talk) = run(dir.path(), 1500, &dir.path().join("record"));
-    assert!(outcome.failed && talk.contains("no space left on device"), "{talk}");
+    let (experiment, outcome, messages) = run(dir.path(), 1500, &dir.path().join("record"));
+    assert!(outcome.failed && messages.contains("no space left on device"), "{messages}");
     let record = load_lab(&outcome.record_path.expect("saved")).expect("readable");
     let of = |engine: &str, phase: &str| -> Vec<bool> {
         let own = record.samples.iter().filter(|s| s.phase == phase && s.sample.engine == engine);
@@ -151,12 +152,12 @@ fn an_engine_that_fails_in_the_middle_keeps_what_it_did_and_the_others_go_on() {
 }
 
 #[test]
-fn a_record_folder_that_cannot_be_written_is_a_sentence_and_the_run_goes_on() {
+fn unwritable_record_directory_is_reported_and_run_continues() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("file");
     std::fs::write(&file, b"in the way").expect("written");
-    let (_, outcome, talk) = run(dir.path(), u64::MAX, &file.join("record"));
-    assert!(!outcome.failed, "{talk}");
-    assert!(talk.contains("the run continues without a record"), "{talk}");
+    let (_, outcome, messages) = run(dir.path(), u64::MAX, &file.join("record"));
+    assert!(!outcome.failed, "{messages}");
+    assert!(messages.contains("the run continues without a record"), "{messages}");
     assert_eq!((outcome.record.sessions.len(), outcome.record_path), (8, None));
 }

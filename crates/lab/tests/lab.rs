@@ -72,28 +72,31 @@ fn run(experiment: &Experiment, options: &LabOptions) -> (LabOutcome, String) {
         Candidate { name: "reference".into(), engine: Ok(Box::new(Reference)) },
         Candidate { name: "esker".into(), engine: Err(absent) },
     ];
-    let mut talk = Vec::new();
-    let outcome = lab::run(experiment, options, &candidates, &|| {}, &mut talk).expect("runs");
-    (outcome, String::from_utf8(talk).expect("text"))
+    let mut messages = Vec::new();
+    let outcome = lab::run(experiment, options, &candidates, &|| {}, &mut messages).expect("runs");
+    (outcome, String::from_utf8(messages).expect("text"))
 }
 
 #[test]
 fn every_point_is_measured_in_every_repetition() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(TEXT);
-    let (outcome, talk) = run(&experiment, &options(dir.path()));
-    assert!(!outcome.failed, "{talk}");
+    let (outcome, messages) = run(&experiment, &options(dir.path()));
+    assert!(!outcome.failed, "{messages}");
     assert_eq!(outcome.record.points.len(), 2 + 3);
     assert_eq!(outcome.record.sessions.len(), 5 * 2);
     assert_eq!(outcome.record.samples.len(), (2 * 3 + 3) * 2);
     assert_eq!(outcome.record.points[0].entries, 500);
-    assert!(talk.contains("round 10 of 10") && talk.contains("apt install nothing"), "{talk}");
+    assert!(
+        messages.contains("round 10 of 10") && messages.contains("apt install nothing"),
+        "{messages}"
+    );
     let saved = load_lab(&outcome.record_path.expect("saved")).expect("readable");
     assert_eq!(saved.samples.len(), outcome.record.samples.len());
 }
 
 #[test]
-fn a_stopped_run_goes_on_where_it_was() {
+fn stopped_run_resumes_where_it_was() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(TEXT);
     let mut options = options(dir.path());
@@ -106,10 +109,13 @@ fn a_stopped_run_goes_on_where_it_was() {
     cut.samples = outcome.record.samples.iter().filter(|s| kept(s)).cloned().collect();
     RecordFile::existing(&path).save(&cut).expect("saved");
     options.resume = Some(path.clone());
-    let (again, talk) = run(&experiment, &options);
+    let (again, messages) = run(&experiment, &options);
     assert_eq!(again.record.sessions.len(), 10);
     assert_eq!(again.record.samples.len(), outcome.record.samples.len());
-    assert!(!talk.contains("round 7 of 10") && talk.contains("round 8 of 10"), "{talk}");
+    assert!(
+        !messages.contains("round 7 of 10") && messages.contains("round 8 of 10"),
+        "{messages}"
+    );
     options.scale_text = "2".into();
     let refused = lab::run(&experiment, &options, &[], &|| {}, &mut Vec::new());
     assert!(refused.expect_err("another scale").to_string().contains("scale"));
@@ -118,16 +124,16 @@ fn a_stopped_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_unexpected_result_fails_the_run_and_is_said() {
+fn unmet_expectation_fails_run_with_message() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let text = TEXT.replace("found = \"operations\"", "found = 3");
-    let (outcome, talk) = run(&experiment(&text), &options(dir.path()));
+    let (outcome, messages) = run(&experiment(&text), &options(dir.path()));
     assert!(outcome.failed);
-    assert!(talk.contains("expected 3 keys found, got 500"), "{talk}");
+    assert!(messages.contains("expected 3 keys found, got 500"), "{messages}");
 }
 
 #[test]
-fn reports_are_made_from_the_record_alone() {
+fn reports_need_only_the_record() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(TEXT);
     let (outcome, _) = run(&experiment, &options(dir.path()));
@@ -161,7 +167,7 @@ fn reports_are_made_from_the_record_alone() {
 }
 
 #[test]
-fn one_run_is_shown_in_several_units_stalls_among_them() {
+fn one_run_is_reported_in_several_units() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let also = "rows = \"phase\"\nalso = [\"stalls\", \"device reads per op\", \"peak MiB\"]\n\
                 scaled_options = [\"reads\"]\noptions = { reads = 2000 }";
@@ -169,9 +175,9 @@ fn one_run_is_shown_in_several_units_stalls_among_them() {
     let experiment = experiment(&text);
     let mut options = options(dir.path());
     options.series = vec!["blocks".into()];
-    let (outcome, talk) = run(&experiment, &options);
+    let (outcome, messages) = run(&experiment, &options);
     // The number of reads is scaled down with the sizes, and then differs from the expected number.
-    assert!(outcome.failed && talk.contains("expected 500 operations, got 200"), "{talk}");
+    assert!(outcome.failed && messages.contains("expected 500 operations, got 200"), "{messages}");
     let timed = |s: &esker_lab::record::lab::LabSample| {
         s.sample.latency.is_some() && s.sample.idle.is_some() && s.sample.timeline.is_some()
     };
@@ -189,7 +195,7 @@ fn one_run_is_shown_in_several_units_stalls_among_them() {
 }
 
 #[test]
-fn series_are_chosen_by_name_and_a_wrong_name_is_told_those_there_are() {
+fn series_are_selected_by_name_and_unknown_name_lists_series() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let text = TEXT.replace("name = \"sizes\"", "name = \"blocks of sizes\"");
     let experiment = experiment(&text);
@@ -289,11 +295,11 @@ expect = { "ycsb a" = { operations = "entries/2" } }
 "#;
 
 #[test]
-fn phases_run_in_steps_with_roles_at_a_rate_and_are_checked() {
+fn phases_run_in_steps_with_roles_and_rate() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(MIXED);
-    let (outcome, talk) = run(&experiment, &options(dir.path()));
-    assert!(!outcome.failed, "{talk}");
+    let (outcome, messages) = run(&experiment, &options(dir.path()));
+    assert!(!outcome.failed, "{messages}");
     let record = outcome.record;
     let of = |series: usize, phase: &str| -> Vec<u64> {
         let own = record.samples.iter().filter(|s| s.point == series && s.phase == phase);
@@ -318,7 +324,7 @@ fn phases_run_in_steps_with_roles_at_a_rate_and_are_checked() {
 }
 
 #[test]
-fn a_series_without_its_csv_is_left_out_in_words() {
+fn series_without_csv_is_skipped_with_message() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let text = MIXED.replacen("entries = 1000", "entries = [4, 900]", 1).replacen(
         "rows = \"phase\"",
@@ -329,14 +335,14 @@ fn a_series_without_its_csv_is_left_out_in_words() {
     let experiment = experiment(&text);
     let mut options = options(dir.path());
     options.series = vec!["aged".into()];
-    let (outcome, talk) = run(&experiment, &options);
-    assert!(talk.contains("aged needs a CSV file: --csv FILE"), "{talk}");
+    let (outcome, messages) = run(&experiment, &options);
+    assert!(messages.contains("aged needs a CSV file: --csv FILE"), "{messages}");
     assert!(outcome.record.samples.is_empty());
     let csv = dir.path().join("rows.csv");
     let rows: String = (0..300).map(|row| format!("k{},title {row}\n", row % 250)).collect();
     std::fs::write(&csv, format!("id,title\n{rows}")).expect("written");
     options.base.csv = Some(csv);
-    let (outcome, talk) = run(&experiment, &options);
-    assert!(talk.contains("300 rows, not the 900"), "{talk}");
-    assert!(!outcome.failed && outcome.record.sessions.len() == 2, "{talk}");
+    let (outcome, messages) = run(&experiment, &options);
+    assert!(messages.contains("300 rows, not the 900"), "{messages}");
+    assert!(!outcome.failed && outcome.record.sessions.len() == 2, "{messages}");
 }

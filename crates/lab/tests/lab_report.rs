@@ -8,7 +8,7 @@ use esker_lab::measure::histogram::Latencies;
 use esker_lab::record::lab::{LAB_SCHEMA_VERSION, LabRecord, LabSample, LabSession, PointRecord};
 use esker_lab::record::schema::{EngineRecord, Machine, SessionRecord, TaskSample};
 use esker_lab::report::grid::views;
-use esker_lab::report::{lab_glance, lab_html, lab_text};
+use esker_lab::report::{lab_html, lab_summary, lab_text};
 
 /// One place of an artificial record.
 struct At<'a> {
@@ -184,7 +184,7 @@ fn amplified(at: &At<'_>, sample: &mut TaskSample) {
 }
 
 #[test]
-fn ratio_and_colour_belong_to_the_unit_shown() {
+fn ratio_and_colour_match_shown_unit() {
     let experiment = experiment(ALSO);
     let record = record(&experiment, "1", amplified);
     let page = lab_html::page(&experiment, &record);
@@ -219,21 +219,21 @@ fn ratio_and_colour_belong_to_the_unit_shown() {
 }
 
 #[test]
-fn a_series_first_shown_in_another_unit_counts_by_its_speed_at_a_glance() {
+fn summary_uses_speed_of_series_shown_in_other_unit() {
     let text = ALSO.replace(
         "unit = \"ops/s\"\nalso = [\"write amplification\", ",
         "unit = \"write amplification\"\nalso = [",
     );
     let experiment = experiment(&text);
     let record = record(&experiment, "1", amplified);
-    let all = lab_glance::glances(&record, &views(&experiment, &record));
+    let all = lab_summary::summaries(&record, &views(&experiment, &record));
     let speed = all[1].speed.expect("measured");
     assert!((speed - 0.3).abs() < 0.001, "{speed}");
     assert_eq!(all[1].places, [0, 1, 0]);
 }
 
 #[test]
-fn a_task_without_an_engine_is_in_no_mean() {
+fn tasks_without_engine_are_excluded_from_means() {
     let text = "title = \"Sums\"\nengines = [\"esker\", \"leveldb\"]\n[[series]]\nname = \"a\"\n\
                 tasks = \"fillseq,crc32c,readseq,crc32c\"\nentries = 1000\nrows = \"phase\"\n\
                 columns = \"engine\"\n";
@@ -246,12 +246,12 @@ fn a_task_without_an_engine_is_in_no_mean() {
         };
         speed(at, sample, 1e6 * slower);
     });
-    let all = lab_glance::glances(&record, &views(&experiment, &record));
+    let all = lab_summary::summaries(&record, &views(&experiment, &record));
     let speed = all[1].speed.expect("measured");
     assert!((speed - 0.5).abs() < 1e-9, "the mean of two halves is {speed}");
     assert_eq!(all[1].places, [0, 2, 0]);
     let plain = self::text(&experiment, &record);
-    let row = plain.lines().find(|line| line.contains("crc32c")).expect("still told");
+    let row = plain.lines().find(|line| line.contains("crc32c")).expect("still listed");
     assert!(!row.contains('('), "but not compared: {row}");
 }
 
@@ -305,7 +305,7 @@ fn sized(at: &At<'_>, sample: &mut TaskSample) {
 }
 
 #[test]
-fn tables_name_the_sizes_that_were_run_beside_the_documents() {
+fn tables_show_run_sizes_beside_document_sizes() {
     let experiment = experiment(SIZES);
     let record = record(&experiment, "0.4", sized);
     let text = text(&experiment, &record);
@@ -329,7 +329,7 @@ fn tables_name_the_sizes_that_were_run_beside_the_documents() {
 }
 
 #[test]
-fn axes_show_the_sizes_that_were_run_beside_the_documents() {
+fn axes_show_run_sizes_beside_document_sizes() {
     let experiment = experiment(SIZES);
     let record = record(&experiment, "0.4", sized);
     let page = lab_html::page(&experiment, &record);
@@ -354,7 +354,7 @@ fn axes_show_the_sizes_that_were_run_beside_the_documents() {
 }
 
 #[test]
-fn the_record_names_what_was_run_beside_the_documents() {
+fn record_has_run_sizes_beside_document_sizes() {
     let experiment = experiment(SIZES);
     let record = record(&experiment, "0.4", sized);
     let json = serde_json::to_value(&record).expect("JSON");
@@ -372,7 +372,7 @@ fn the_record_names_what_was_run_beside_the_documents() {
     }
     old.note_sizes();
     let (was, is) = (text(&experiment, &record), text(&experiment, &old));
-    assert_eq!(was, is, "a record from before tells the same");
+    assert_eq!(was, is, "a record from before gives the same text");
 }
 
 const KNOB: &str = r#"
@@ -387,7 +387,7 @@ vary = { write_buffer_size = ["1M", "4M", "16M"] }
 unit = "ops/s"
 "#;
 
-fn knob(at: &At<'_>, sample: &mut TaskSample) {
+fn option_sample(at: &At<'_>, sample: &mut TaskSample) {
     let least = if at.engine == "esker" { 200_000.0 } else { 100_000.0 };
     let megabytes = at.param("write_buffer_size").trim_end_matches('M').parse().unwrap_or(1.0);
     speed(at, sample, least + megabytes * 1000.0);
@@ -399,9 +399,9 @@ fn drawn(section: &str) -> (usize, usize) {
 }
 
 #[test]
-fn a_series_over_a_knob_with_two_engines_is_one_chart() {
+fn series_over_option_with_two_engines_is_one_chart() {
     let experiment = experiment(KNOB);
-    let record = record(&experiment, "1", knob);
+    let record = record(&experiment, "1", option_sample);
     let page = lab_html::page(&experiment, &record);
     let own = section(&page, "buffers");
     assert_eq!(drawn(own), (1, 1), "{own}");
@@ -420,11 +420,11 @@ fn a_series_over_a_knob_with_two_engines_is_one_chart() {
 }
 
 #[test]
-fn phases_of_a_knob_are_panels_of_one_chart_on_one_scale() {
+fn phases_of_option_are_panels_on_one_scale() {
     let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,fillrandom\"");
     let experiment = experiment(&text);
     let record = record(&experiment, "1", |at, sample| {
-        knob(at, sample);
+        option_sample(at, sample);
         let times = if at.phase == "readseq" { 9.0 } else { 1.0 };
         speed(at, sample, sample.ops_per_sec.unwrap_or(1.0) * times);
     });
@@ -438,11 +438,11 @@ fn phases_of_a_knob_are_panels_of_one_chart_on_one_scale() {
 }
 
 #[test]
-fn only_phases_far_apart_have_scales_of_their_own_and_a_slow_turn_parts_none() {
+fn only_distant_phases_have_own_scale_despite_slow_round() {
     let text = KNOB.replace("\"fillseq\"", "\"fillseq,readseq,compact\"");
     let experiment = experiment(&text);
     let record = record(&experiment, "1", |at, sample| {
-        knob(at, sample);
+        option_sample(at, sample);
         let times = match at.phase {
             "compact" => 1e-6,
             "readseq" if at.round == 0 => 1e-4,
@@ -461,7 +461,7 @@ fn only_phases_far_apart_have_scales_of_their_own_and_a_slow_turn_parts_none() {
 }
 
 #[test]
-fn policies_over_a_growing_store_are_lines_of_one_chart() {
+fn policies_over_growing_store_are_lines_of_one_chart() {
     let text = "title = \"Policies\"\nengines = [\"esker\"]\n\
          [phases.put]\nupdate = 1\nkeys = \"low\"\n[phases.get]\nread = 1\nkeys = \"low\"\n\
          [[series]]\nname = \"policies\"\nphases = [\"put\", \"get\"]\nentries = 10_000\nsteps = 16\n\
@@ -483,7 +483,7 @@ fn policies_over_a_growing_store_are_lines_of_one_chart() {
 }
 
 #[test]
-fn a_policy_without_a_size_is_marks_on_one_scale() {
+fn policies_without_size_are_marks_on_one_scale() {
     let text = "title = \"Policies\"\nengines = [\"esker\"]\n[[series]]\nname = \"policies\"\n\
                 tasks = \"fillseq,readrandom\"\nentries = 10_000\nunit = \"ops/s\"\n\
                 vary = { \"esker.cache_policy\" = [\"lru\", \"clock\"] }\n";

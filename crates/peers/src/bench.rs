@@ -128,15 +128,15 @@ fn esker() -> Result<Box<dyn Engine>> {
     Err(LabError::new(LabErrorKind::NotInstalled, "not built in: build with the feature `engine`"))
 }
 
-/// Runs the benchmark: rows, tables or JSON lines to `out`, messages to `talk`. Unknown tasks,
+/// Runs the benchmark: rows, tables or JSON lines to `out`, messages to `messages`. Unknown tasks,
 /// unusable data and an empty list of engines fail before anything runs.
 pub fn run(
     config: &BenchConfig,
     out: &mut dyn Write,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Result<BenchOutcome> {
     let candidates = candidates(&config.engines)?;
-    esker_lab::bench::run_terms(config, &candidates, &trim_memory, out, talk)
+    esker_lab::bench::run_terms(config, &candidates, &trim_memory, out, messages)
 }
 
 fn candidates(list: &str) -> Result<Vec<Candidate>> {

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Engine, SeePair, StoreOptions, Target, not_offered,
+    Capabilities, Direction, Engine, StoreOptions, Target, VisitPair, not_offered,
 };
 
 use crate::library::{Loaded, functions, load_installed, load_path, spec};
@@ -133,7 +133,7 @@ impl Engine for BerkeleyDb {
         }
     }
 
-    fn apart(&self) -> Option<String> {
+    fn subprocess_spec(&self) -> Option<String> {
         Some(self.spec.clone())
     }
 
@@ -233,7 +233,7 @@ impl Store {
         Err(LabError::engine(format!("{}: {}", self.name, text.to_string_lossy())))
     }
 
-    fn walk(&self, start: &[u8], first: u32, next: u32, see: SeePair<'_>) -> Result<bool> {
+    fn walk(&self, start: &[u8], first: u32, next: u32, visit: VisitPair<'_>) -> Result<bool> {
         let mut cursor = std::ptr::null_mut();
         let none = std::ptr::null_mut();
         // SAFETY: the database is open.
@@ -259,7 +259,7 @@ impl Store {
                 }
                 any = true;
                 step = next;
-                if !see(&key[..at.size as usize], &value[..found.size as usize]) {
+                if !visit(&key[..at.size as usize], &value[..found.size as usize]) {
                     return Ok(any);
                 }
             }
@@ -304,7 +304,7 @@ impl Target for Store {
         }
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         BUFFERS.with_borrow_mut(|(_, buffer)| {
             loop {
                 let (mut at, mut found) = (given(key), room(buffer));
@@ -318,7 +318,7 @@ impl Target for Store {
                     NOT_FOUND => return Ok(false),
                     code => {
                         self.check(code)?;
-                        see(&buffer[..found.size as usize]);
+                        visit(&buffer[..found.size as usize]);
                         return Ok(true);
                     }
                 }
@@ -326,23 +326,23 @@ impl Target for Store {
         })
     }
 
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         self.walk(key, CURSOR_SET_RANGE, CURSOR_NEXT, &mut |key, value| {
-            see(key, value);
+            visit(key, value);
             false
         })
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         let (first, next) = match direction {
             Direction::Forward => (CURSOR_FIRST, CURSOR_NEXT),
             Direction::Reverse => (CURSOR_LAST, CURSOR_PREV),
         };
-        self.walk(b"", first, next, see).map(|_| ())
+        self.walk(b"", first, next, visit).map(|_| ())
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
-        self.walk(start, CURSOR_SET_RANGE, CURSOR_NEXT, see).map(|_| ())
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
+        self.walk(start, CURSOR_SET_RANGE, CURSOR_NEXT, visit).map(|_| ())
     }
 
     fn compact(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
-use esker_lab::target::{Direction, SeeMany, SeePair, Target, get_each};
+use esker_lab::target::{Direction, Target, VisitMany, VisitPair, get_each};
 
 use crate::library::functions;
 
@@ -265,7 +265,7 @@ unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
 }
 
 impl CStore {
-    fn get_copied(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get_copied(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let mut error: *mut c_char = std::ptr::null_mut();
         let mut len = 0usize;
         // SAFETY: the key lives through the call; a non-null result has `len` bytes and must be
@@ -283,13 +283,13 @@ impl CStore {
             if value.is_null() {
                 return Ok(false);
             }
-            see(slice(value, len));
+            visit(slice(value, len));
             (self.common.free)(value.cast());
         }
         Ok(true)
     }
 
-    fn get_pinned(&self, pinned: Pinned, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get_pinned(&self, pinned: Pinned, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let mut error: *mut c_char = std::ptr::null_mut();
         let mut len = 0usize;
         // SAFETY: as for a copied get; the bytes live until the slice object is destroyed.
@@ -306,7 +306,7 @@ impl CStore {
                 return Ok(false);
             }
             let value = (pinned.pinnableslice_value)(held, &raw mut len);
-            see(slice(value, len));
+            visit(slice(value, len));
             (pinned.pinnableslice_destroy)(held);
         }
         Ok(true)
@@ -317,7 +317,7 @@ impl CStore {
         &self,
         (pinned, family): &(Pinned, Owned),
         keys: &[&[u8]],
-        see: SeeMany<'_>,
+        visit: VisitMany<'_>,
     ) -> Result<()> {
         let starts: Vec<Bytes> = keys.iter().map(|key| key.as_ptr()).collect();
         let lens: Vec<usize> = keys.iter().map(|key| key.len()).collect();
@@ -343,14 +343,14 @@ impl CStore {
             // Every error text and every value must be freed here, also after the first failure.
             outcome = outcome.and(self.common.check(&self.engine, error));
             if held.is_null() {
-                see(None);
+                visit(None);
                 continue;
             }
             let mut len = 0usize;
             // SAFETY: the bytes of a value live until its slice object is destroyed.
             unsafe {
                 let value = (pinned.pinnableslice_value)(held, &raw mut len);
-                see(Some(slice(value, len)));
+                visit(Some(slice(value, len)));
                 (pinned.pinnableslice_destroy)(held);
             }
         }
@@ -392,32 +392,32 @@ impl Target for CStore {
         self.common.check(&self.engine, error)
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         match &self.pinned {
-            Some((pinned, _)) => self.get_pinned(*pinned, key, see),
-            None => self.get_copied(key, see),
+            Some((pinned, _)) => self.get_pinned(*pinned, key, visit),
+            None => self.get_copied(key, visit),
         }
     }
 
-    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+    fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
         match &self.pinned {
-            Some(pinned) => self.get_together(pinned, keys, see),
-            None => get_each(keys, see, |key, see| self.get_copied(key, see)),
+            Some(pinned) => self.get_together(pinned, keys, visit),
+            None => get_each(keys, visit, |key, visit| self.get_copied(key, visit)),
         }
     }
 
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         let walker = Walker::new(self);
         // SAFETY: the iterator is alive and the key lives through the call.
         unsafe { (self.common.iter_seek)(walker.iter, key.as_ptr(), key.len()) };
         match walker.pair() {
-            Some((key, value)) => see(key, value),
+            Some((key, value)) => visit(key, value),
             None => return walker.finish().map(|()| false),
         }
         Ok(true)
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         let walker = Walker::new(self);
         let (start, step) = match direction {
             Direction::Forward => (self.common.iter_seek_to_first, self.common.iter_next),
@@ -426,7 +426,7 @@ impl Target for CStore {
         // SAFETY: the iterator is alive; it is moved only while valid.
         unsafe { start(walker.iter) };
         while let Some((key, value)) = walker.pair() {
-            if !see(key, value) {
+            if !visit(key, value) {
                 return Ok(());
             }
             // SAFETY: the iterator is valid, since it just returned a pair.
@@ -435,12 +435,12 @@ impl Target for CStore {
         walker.finish()
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         let walker = Walker::new(self);
         // SAFETY: the iterator is alive and the key lives through the call.
         unsafe { (self.common.iter_seek)(walker.iter, start.as_ptr(), start.len()) };
         while let Some((key, value)) = walker.pair() {
-            if !see(key, value) {
+            if !visit(key, value) {
                 return Ok(());
             }
             // SAFETY: the iterator is valid, since it just returned a pair.

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use ::esker::{Db, Durability as EskerDurability, OPTIONS, Options, WriteOptions};
 use esker_lab::error::{LabError, Result};
-use esker_lab::target::{Capabilities, Direction, Engine, SeeMany, SeePair, StoreOptions, Target};
+use esker_lab::target::{
+    Capabilities, Direction, Engine, StoreOptions, Target, VisitMany, VisitPair,
+};
 
 /// Esker, in the version linked into this program.
 #[derive(Debug, Default)]
@@ -16,8 +18,8 @@ pub const NAME: &str = "esker";
 
 /// Returns every option name and alias that a user may set.
 pub fn option_names() -> impl Iterator<Item = String> {
-    OPTIONS.iter().flat_map(|knob| {
-        std::iter::once(knob.name).chain(knob.aliases.iter().copied()).map(str::to_string)
+    OPTIONS.iter().flat_map(|spec| {
+        std::iter::once(spec.name).chain(spec.aliases.iter().copied()).map(str::to_string)
     })
 }
 
@@ -25,10 +27,10 @@ fn fail(error: ::esker::Error) -> LabError {
     LabError::engine(format!("{NAME}: {error}"))
 }
 
-/// Converts the result of `see` to the iterator's control flow.
-fn seen_by(see: SeePair<'_>) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
+/// Converts the result of `visit` to the iterator's control flow.
+fn seen_by(visit: VisitPair<'_>) -> impl FnMut(&[u8], &[u8]) -> ControlFlow<()> {
     move |key, value| {
-        if see(key, value) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if visit(key, value) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
@@ -120,38 +122,38 @@ impl Target for EskerStore {
         self.db.delete(key).map_err(fail)
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        Ok(self.db.read(key, see).map_err(fail)?.is_some())
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.db.read(key, visit).map_err(fail)?.is_some())
     }
 
-    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
+    fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
         let found = self.db.multi_get(keys).map_err(fail)?;
-        found.iter().for_each(|value| see(value.as_deref()));
+        found.iter().for_each(|value| visit(value.as_deref()));
         Ok(())
     }
 
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         let mut iter = self.db.iter().map_err(fail)?;
         iter.seek(key).map_err(fail)?;
         if !iter.valid() {
             return Ok(false);
         }
-        see(iter.key(), iter.value());
+        visit(iter.key(), iter.value());
         Ok(true)
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         let mut iter = self.db.iter().map_err(fail)?;
         match direction {
-            Direction::Forward => iter.for_each_forward(seen_by(see)).map_err(fail),
-            Direction::Reverse => iter.for_each_backward(seen_by(see)).map_err(fail),
+            Direction::Forward => iter.for_each_forward(seen_by(visit)).map_err(fail),
+            Direction::Reverse => iter.for_each_backward(seen_by(visit)).map_err(fail),
         }
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         let mut iter = self.db.iter().map_err(fail)?;
         iter.seek(start).map_err(fail)?;
-        iter.for_each_forward(seen_by(see)).map_err(fail)
+        iter.for_each_forward(seen_by(visit)).map_err(fail)
     }
 
     fn compact(&self) -> Result<()> {
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_option_of_its_own_stands_once_in_what_it_was_given() {
+    fn own_option_is_listed_once() {
         let own = |name: &str, value: &str| (NAME.to_string(), name.to_string(), value.to_string());
         let engine_options = vec![own("compression", "lz4"), own("policy", "leveled")];
         let given = Esker.given(&StoreOptions { engine_options, ..StoreOptions::default() });

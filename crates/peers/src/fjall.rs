@@ -10,7 +10,7 @@ use ::fjall::config::{
 use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Compression, Direction, Durability, Engine, SeePair, StoreOptions, Target,
+    Capabilities, Compression, Direction, Durability, Engine, StoreOptions, Target, VisitPair,
 };
 
 /// fjall, in the version linked into this program.
@@ -118,10 +118,10 @@ impl Store {
         Ok(())
     }
 
-    fn walk(iter: impl Iterator<Item = ::fjall::Guard>, see: SeePair<'_>) -> Result<()> {
+    fn walk(iter: impl Iterator<Item = ::fjall::Guard>, visit: VisitPair<'_>) -> Result<()> {
         for pair in iter {
             let (key, value) = pair.into_inner().map_err(fail)?;
-            if !see(&key, &value) {
+            if !visit(&key, &value) {
                 break;
             }
         }
@@ -140,24 +140,24 @@ impl Target for Store {
         self.persisted(false)
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let value = self.pairs.get(key).map_err(fail)?;
         if let Some(value) = &value {
-            see(value);
+            visit(value);
         }
         Ok(value.is_some())
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         match direction {
-            Direction::Forward => Store::walk(self.pairs.iter(), see),
-            Direction::Reverse => Store::walk(self.pairs.iter().rev(), see),
+            Direction::Forward => Store::walk(self.pairs.iter(), visit),
+            Direction::Reverse => Store::walk(self.pairs.iter().rev(), visit),
         }
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         let bounds = (Bound::Included(start), Bound::Unbounded);
-        Store::walk(self.pairs.range::<&[u8], _>(bounds), see)
+        Store::walk(self.pairs.range::<&[u8], _>(bounds), visit)
     }
 
     fn compact(&self) -> Result<()> {

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use esker_lab::bench::say;
+use esker_lab::bench::print_message;
 use esker_lab::error::{LabError, LabErrorKind, Result};
 use sha2::{Digest, Sha256};
 
@@ -37,7 +37,7 @@ pub struct Listed {
     /// Licence of the engine.
     pub licence: &'static str,
     /// Whether it runs in a subprocess.
-    pub apart: bool,
+    pub own_process: bool,
     /// Instructions to get the engine, or its newer release.
     pub how: &'static str,
 }
@@ -72,7 +72,7 @@ pub fn list() -> Vec<Listed> {
             description: engine.as_ref().ok().map(|engine| engine.description()),
             missing: engine.as_ref().err().map(ToString::to_string),
             licence,
-            apart: engine.as_ref().is_ok_and(|engine| engine.apart().is_some()),
+            own_process: engine.as_ref().is_ok_and(|engine| engine.subprocess_spec().is_some()),
             how,
         }
     };
@@ -106,7 +106,7 @@ fn newest_in(dir: &Path) -> Option<PathBuf> {
 
 /// Installs an engine and returns its path. Only RocksDB can be installed; for other engines the
 /// error contains instructions.
-pub fn install(name: &str, version: Option<&str>, talk: &mut dyn Write) -> Result<PathBuf> {
+pub fn install(name: &str, version: Option<&str>, messages: &mut dyn Write) -> Result<PathBuf> {
     if name != "rocksdb" {
         let how = ABOUT.iter().find(|(known, ..)| *known == name).map(|(.., how)| *how);
         return Err(LabError::usage(match how {
@@ -117,10 +117,10 @@ pub fn install(name: &str, version: Option<&str>, talk: &mut dyn Write) -> Resul
     let dir = engines_dir().ok_or_else(|| {
         LabError::new(LabErrorKind::Io, "there is no folder to install to: set ESKER_ENGINES")
     })?;
-    install_rocksdb(version.unwrap_or(ROCKSDB_VERSION), &dir, talk)
+    install_rocksdb(version.unwrap_or(ROCKSDB_VERSION), &dir, messages)
 }
 
-fn install_rocksdb(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<PathBuf> {
+fn install_rocksdb(version: &str, dir: &Path, messages: &mut dyn Write) -> Result<PathBuf> {
     let plain = |c: char| c.is_ascii_digit() || c == '.';
     if version.is_empty() || !version.chars().all(plain) {
         return Err(LabError::usage(format!(
@@ -133,7 +133,7 @@ fn install_rocksdb(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<Pa
     };
     let half = dir.join(format!(".fetching-{}", std::process::id()));
     std::fs::create_dir_all(&half).map_err(fail(&half))?;
-    let found = fetch(version, &half, talk).and_then(|jar| unpack(&jar, &half));
+    let found = fetch(version, &half, messages).and_then(|jar| unpack(&jar, &half));
     let moved = found.and_then(|library| {
         // The library is loaded as a test before it is moved to its final path.
         RocksDb::load("rocksdb", Some(&library.display().to_string()))?;
@@ -149,8 +149,8 @@ fn install_rocksdb(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<Pa
 }
 
 /// Lets Maven copy the artifact to `dir`, and compares its checksum.
-fn fetch(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<PathBuf> {
-    say(talk, &format!("fetching {ARTIFACT}:{version} (90 MB) with mvn"));
+fn fetch(version: &str, dir: &Path, messages: &mut dyn Write) -> Result<PathBuf> {
+    print_message(messages, &format!("fetching {ARTIFACT}:{version} (90 MB) with mvn"));
     let output = Command::new("mvn")
         .args(["--batch-mode", "--quiet", "--strict-checksums", "dependency:copy"])
         .arg(format!("-Dartifact={ARTIFACT}:{version}"))
@@ -165,8 +165,9 @@ fn fetch(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<PathBuf> {
         })?;
     let jar = dir.join(format!("rocksdbjni-{version}.jar"));
     if !output.status.success() || !jar.exists() {
-        let said = String::from_utf8_lossy(&output.stdout);
-        let line = said.lines().find(|line| line.contains("ERROR")).unwrap_or("it said nothing");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let line =
+            stdout.lines().find(|line| line.contains("ERROR")).unwrap_or("it printed nothing");
         let message = format!("mvn did not fetch {ARTIFACT}:{version}: {line}");
         return Err(LabError::new(LabErrorKind::Io, message));
     }
@@ -175,14 +176,14 @@ fn fetch(version: &str, dir: &Path, talk: &mut dyn Write) -> Result<PathBuf> {
     for byte in Sha256::digest(&bytes) {
         let _ = write!(sum, "{byte:02x}");
     }
-    check(version, &sum, talk)?;
+    check(version, &sum, messages)?;
     Ok(jar)
 }
 
-fn check(version: &str, sum: &str, talk: &mut dyn Write) -> Result<()> {
+fn check(version: &str, sum: &str, messages: &mut dyn Write) -> Result<()> {
     match version == ROCKSDB_VERSION {
         true if sum == ROCKSDB_SHA256 => {
-            say(talk, &format!("SHA-256 is the one known: {sum}"));
+            print_message(messages, &format!("SHA-256 is the one known: {sum}"));
             Ok(())
         }
         true => {
@@ -192,7 +193,10 @@ fn check(version: &str, sum: &str, talk: &mut dyn Write) -> Result<()> {
             Err(LabError::new(LabErrorKind::Data, message))
         }
         false => {
-            say(talk, &format!("SHA-256 {sum} (none is known for {version}; Maven's own agreed)"));
+            print_message(
+                messages,
+                &format!("SHA-256 {sum} (none is known for {version}; Maven's own agreed)"),
+            );
             Ok(())
         }
     }
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_is_listed_with_a_way_to_get_it() {
+    fn every_engine_has_installation_instructions() {
         for engine in list() {
             assert!(!engine.how.is_empty() && !engine.licence.is_empty(), "{engine:?}");
             assert_ne!(engine.description.is_some(), engine.missing.is_some(), "{engine:?}");
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_installed_one_is_used() {
+    fn newest_installed_version_is_used() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         assert_eq!(newest_in(dir.path()), None);
         for name in
@@ -247,19 +251,21 @@ mod tests {
     }
 
     #[test]
-    fn another_checksum_and_another_name_are_refused_in_words() {
-        let talk = &mut Vec::new();
-        assert!(check(ROCKSDB_VERSION, ROCKSDB_SHA256, talk).is_ok());
-        let error = check(ROCKSDB_VERSION, "00", talk).expect_err("another sum");
+    fn wrong_checksum_and_name_are_refused_with_message() {
+        let messages = &mut Vec::new();
+        assert!(check(ROCKSDB_VERSION, ROCKSDB_SHA256, messages).is_ok());
+        let error = check(ROCKSDB_VERSION, "00", messages).expect_err("another sum");
         assert!(error.to_string().contains("is not used"), "{error}");
-        assert!(install("lmdb", None, talk).expect_err("apt").to_string().contains("liblmdb0"));
-        assert!(install("nobody", None, talk).expect_err("unknown").to_string().contains("esker"));
+        assert!(install("lmdb", None, messages).expect_err("apt").to_string().contains("liblmdb0"));
+        assert!(
+            install("nobody", None, messages).expect_err("unknown").to_string().contains("esker")
+        );
         let dir = tempfile::tempdir().expect("a temporary folder");
-        assert!(install_rocksdb("11.8.1;x", dir.path(), talk).is_err());
+        assert!(install_rocksdb("11.8.1;x", dir.path(), messages).is_err());
     }
 
     #[test]
-    fn a_library_is_taken_out_of_an_archive() {
+    fn library_is_extracted_from_archive() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let jar = dir.path().join("a.jar");
         std::fs::write(&jar, b"no archive").expect("written");

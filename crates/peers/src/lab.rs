@@ -20,7 +20,7 @@ pub fn known() -> Known<'static> {
 pub fn run(
     experiment: &Experiment,
     options: &LabOptions,
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Result<LabOutcome> {
     let mut candidates: Vec<Candidate> = Vec::new();
     let mut options = options.clone();
@@ -45,5 +45,5 @@ pub fn run(
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         options.engines = Some(names.collect());
     }
-    lab::run(experiment, &options, &candidates, &trim_memory, talk)
+    lab::run(experiment, &options, &candidates, &trim_memory, messages)
 }

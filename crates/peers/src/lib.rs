@@ -11,7 +11,6 @@
 //! 3. Returned memory is copied or passed to a callback, and then freed with the library's own
 //!    function.
 
-pub mod apart;
 pub mod bench;
 mod berkeley;
 mod capi;
@@ -29,6 +28,7 @@ mod redb;
 mod rocksdb;
 #[cfg(feature = "rust-engines")]
 mod sled;
+pub mod subprocess;
 mod wiredtiger;
 pub mod ycsb;
 

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, SeeMany, SeePair, StoreOptions, Target, get_each,
-    not_offered,
+    Capabilities, Direction, Durability, Engine, StoreOptions, Target, VisitMany, VisitPair,
+    get_each, not_offered,
 };
 
 use crate::library::{Loaded, functions, load_installed, load_path};
@@ -233,15 +233,15 @@ impl LmdbStore {
         self.finish(txn, code)
     }
 
-    /// Passes the value of `key` in an open read transaction to `see`.
-    fn get_in(&self, txn: Handle, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    /// Passes the value of `key` in an open read transaction to `visit`.
+    fn get_in(&self, txn: Handle, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let (mut key, mut found) = (value(key), NO_VALUE);
-        // SAFETY: the transaction is open while `see` runs.
+        // SAFETY: the transaction is open while `visit` runs.
         unsafe {
             match (self.api.get)(txn, self.dbi, &raw mut key, &raw mut found) {
                 NOT_FOUND => Ok(false),
                 0 => {
-                    see(bytes(found));
+                    visit(bytes(found));
                     Ok(true)
                 }
                 code => self.check(code).map(|()| false),
@@ -274,9 +274,15 @@ impl LmdbStore {
         result
     }
 
-    /// Moves a cursor by `first`, then by `next` while `see` returns true; returns whether there
+    /// Moves a cursor by `first`, then by `next` while `visit` returns true; returns whether there
     /// was a pair.
-    fn walk(&self, start: &[u8], first: c_uint, next: c_uint, see: SeePair<'_>) -> Result<bool> {
+    fn walk(
+        &self,
+        start: &[u8],
+        first: c_uint,
+        next: c_uint,
+        visit: VisitPair<'_>,
+    ) -> Result<bool> {
         self.read(|txn| {
             let mut cursor = std::ptr::null_mut();
             // SAFETY: the transaction is open, and the cursor is closed before the transaction
@@ -288,7 +294,7 @@ impl LmdbStore {
                 let mut code = (self.api.cursor_get)(cursor, &raw mut key, &raw mut found, first);
                 while code == 0 {
                     any = true;
-                    if !see(bytes(key), bytes(found)) {
+                    if !visit(bytes(key), bytes(found)) {
                         break;
                     }
                     code = (self.api.cursor_get)(cursor, &raw mut key, &raw mut found, next);
@@ -328,33 +334,33 @@ impl Target for LmdbStore {
         })
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        self.read(|txn| self.get_in(txn, key, see))
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.read(|txn| self.get_in(txn, key, visit))
     }
 
-    fn get_many(&self, keys: &[&[u8]], see: SeeMany<'_>) -> Result<()> {
-        self.read(|txn| get_each(keys, see, |key, see| self.get_in(txn, key, see)))
+    fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
+        self.read(|txn| get_each(keys, visit, |key, visit| self.get_in(txn, key, visit)))
     }
 
-    fn seek(&self, key: &[u8], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         self.walk(key, CURSOR_SET_RANGE, CURSOR_NEXT, &mut |key, value| {
-            see(key, value);
+            visit(key, value);
             false
         })
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         let (first, next) = match direction {
             Direction::Forward => (CURSOR_FIRST, CURSOR_NEXT),
             Direction::Reverse => (CURSOR_LAST, CURSOR_PREV),
         };
-        self.walk(b"", first, next, see).map(|_| ())
+        self.walk(b"", first, next, visit).map(|_| ())
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         // LMDB cannot search for an empty key; every key follows it.
         let first = if start.is_empty() { CURSOR_FIRST } else { CURSOR_SET_RANGE };
-        self.walk(start, first, CURSOR_NEXT, see).map(|_| ())
+        self.walk(start, first, CURSOR_NEXT, visit).map(|_| ())
     }
 
     fn compact(&self) -> Result<()> {

@@ -12,7 +12,7 @@ use ::redb::{
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
+    Capabilities, Direction, Durability, Engine, StoreOptions, Target, VisitPair, not_offered,
 };
 
 /// redb, in the version linked into this program.
@@ -85,11 +85,11 @@ type Pair<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>)
 impl Store {
     fn walk<'a>(
         pairs: impl Iterator<Item = std::result::Result<Pair<'a>, ::redb::StorageError>>,
-        see: SeePair<'_>,
+        visit: VisitPair<'_>,
     ) -> Result<()> {
         for pair in pairs {
             let (key, value) = pair.map_err(fail)?;
-            if !see(key.value(), value.value()) {
+            if !visit(key.value(), value.value()) {
                 break;
             }
         }
@@ -120,30 +120,30 @@ impl Target for Store {
         self.write(false, |table| table.remove(key).map(|_| ()).map_err(fail))
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let txn = self.db.begin_read().map_err(fail)?;
         let table = txn.open_table(PAIRS).map_err(fail)?;
         let value = table.get(key).map_err(fail)?;
         if let Some(value) = &value {
-            see(value.value());
+            visit(value.value());
         }
         Ok(value.is_some())
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         if direction == Direction::Forward {
-            return self.scan_from(b"", see);
+            return self.scan_from(b"", visit);
         }
         let txn = self.db.begin_read().map_err(fail)?;
         let table = txn.open_table(PAIRS).map_err(fail)?;
-        Store::walk(table.range::<&[u8]>(..).map_err(fail)?.rev(), see)
+        Store::walk(table.range::<&[u8]>(..).map_err(fail)?.rev(), visit)
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         let txn = self.db.begin_read().map_err(fail)?;
         let table = txn.open_table(PAIRS).map_err(fail)?;
         let bounds = (Bound::Included(start), Bound::Unbounded);
-        Store::walk(table.range::<&[u8]>(bounds).map_err(fail)?, see)
+        Store::walk(table.range::<&[u8]>(bounds).map_err(fail)?, visit)
     }
 
     fn compact(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, SeePair, StoreOptions, Target, not_offered,
+    Capabilities, Direction, Durability, Engine, StoreOptions, Target, VisitPair, not_offered,
 };
 
 /// sled, in the version linked into this program.
@@ -84,11 +84,11 @@ impl Store {
 
     fn walk(
         pairs: impl Iterator<Item = ::sled::Result<(::sled::IVec, ::sled::IVec)>>,
-        see: SeePair<'_>,
+        visit: VisitPair<'_>,
     ) -> Result<()> {
         for pair in pairs {
             let (key, value) = pair.map_err(fail)?;
-            if !see(&key, &value) {
+            if !visit(&key, &value) {
                 break;
             }
         }
@@ -107,23 +107,23 @@ impl Target for Store {
         self.settle(false)
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let value = self.db.get(key).map_err(fail)?;
         if let Some(value) = &value {
-            see(value);
+            visit(value);
         }
         Ok(value.is_some())
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         match direction {
-            Direction::Forward => Store::walk(self.db.iter(), see),
-            Direction::Reverse => Store::walk(self.db.iter().rev(), see),
+            Direction::Forward => Store::walk(self.db.iter(), visit),
+            Direction::Reverse => Store::walk(self.db.iter().rev(), visit),
         }
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
-        Store::walk(self.db.range(start..), see)
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
+        Store::walk(self.db.range(start..), visit)
     }
 
     fn compact(&self) -> Result<()> {

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::target::{
-    Capabilities, Compression, Direction, Durability, Engine, SeePair, StoreOptions, Target,
+    Capabilities, Compression, Direction, Durability, Engine, StoreOptions, Target, VisitPair,
 };
 
 use crate::library::{Loaded, functions, load_installed, load_path, spec};
@@ -204,7 +204,7 @@ impl Engine for WiredTiger {
         }
     }
 
-    fn apart(&self) -> Option<String> {
+    fn subprocess_spec(&self) -> Option<String> {
         Some(self.spec.clone())
     }
 
@@ -348,8 +348,14 @@ impl Store {
         unsafe { ((*hand.cursor).set_key)(hand.cursor, std::ptr::from_ref(key)) }
     }
 
-    /// Passes pairs to `see`, from the cursor's position on, until `see` returns false.
-    fn walk(&self, hand: &Hand, mut code: c_int, step: OnCursor, see: SeePair<'_>) -> Result<()> {
+    /// Passes pairs to `visit`, from the cursor's position on, until `visit` returns false.
+    fn walk(
+        &self,
+        hand: &Hand,
+        mut code: c_int,
+        step: OnCursor,
+        visit: VisitPair<'_>,
+    ) -> Result<()> {
         let cursor = hand.cursor;
         loop {
             if code == NOT_FOUND {
@@ -358,11 +364,11 @@ impl Store {
             self.check(code)?;
             let (mut key, mut value) = (item(&[]), item(&[]));
             // SAFETY: the cursor is on a pair; both items are filled with bytes that are valid
-            // until it moves, which happens after `see` has returned.
+            // until it moves, which happens after `visit` has returned.
             unsafe {
                 self.check(((*cursor).get_key)(cursor, &raw mut key))?;
                 self.check(((*cursor).get_value)(cursor, &raw mut value))?;
-                if !see(key.bytes(), value.bytes()) {
+                if !visit(key.bytes(), value.bytes()) {
                     return Ok(());
                 }
                 code = step(cursor);
@@ -412,7 +418,7 @@ impl Target for Store {
         })
     }
 
-    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.with(|hand| {
             let key = item(key);
             self.set_key(hand, &key);
@@ -424,13 +430,13 @@ impl Target for Store {
                     code => self.check(code)?,
                 }
                 self.check(((*cursor).get_value)(cursor, &raw mut value))?;
-                see(value.bytes());
+                visit(value.bytes());
             }
             Ok(true)
         })
     }
 
-    fn scan(&self, direction: Direction, see: SeePair<'_>) -> Result<()> {
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
         self.with(|hand| {
             // SAFETY: the cursor is open and has no position, so the first step goes to an end.
             let (step, code) = unsafe {
@@ -440,13 +446,13 @@ impl Target for Store {
                 };
                 (step, step(hand.cursor))
             };
-            self.walk(hand, code, step, see)
+            self.walk(hand, code, step, visit)
         })
     }
 
-    fn scan_from(&self, start: &[u8], see: SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
         if start.is_empty() {
-            return self.scan(Direction::Forward, see);
+            return self.scan(Direction::Forward, visit);
         }
         self.with(|hand| {
             let (key, mut side) = (item(start), 0);
@@ -460,7 +466,7 @@ impl Target for Store {
                 // SAFETY: the cursor is before the key.
                 code = unsafe { step(hand.cursor) };
             }
-            self.walk(hand, code, step, see)
+            self.walk(hand, code, step, visit)
         })
     }
 

@@ -10,9 +10,9 @@ use esker_lab::mix::phase::{Phase, Start};
 use esker_lab::mix::session::{self, MixRound};
 use esker_lab::mix::ycsb::{Properties, Workload};
 use esker_lab::record::schema::TaskSample;
-use esker_lab::run::apart::{self, Request, Work};
-use esker_lab::run::place::Place;
+use esker_lab::run::engine_dir::EngineDir;
 use esker_lab::run::session::Listener;
+use esker_lab::run::subprocess::{self, Request, Work};
 
 use crate::bench::{ENGINES, engine_named, split_spec};
 use crate::library::trim_memory;
@@ -50,20 +50,20 @@ impl Listener for Quiet<'_> {
 
 /// Executes the load phase and, if requested, the run phase. Returns the samples of the reported
 /// phases, in order. An engine that requires a subprocess runs in one.
-pub fn run(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
+pub fn run(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
-    let apart = engine_named(name, path)?.apart();
-    let Some(engine) = apart.filter(|_| run.base.child.is_some()) else {
-        return run_here(run, talk);
+    let spec = engine_named(name, path)?.subprocess_spec();
+    let Some(engine) = spec.filter(|_| run.base.child.is_some()) else {
+        return run_here(run, messages);
     };
     let work = Work::Ycsb { properties: run.properties.text(), load: run.load, run: run.run };
     let request = Request { engine, flags: run.base.flags_given(), work };
-    let reply = apart::run(run.base.child.as_deref(), &request, talk)?;
+    let reply = subprocess::run(run.base.child.as_deref(), &request, messages)?;
     Ok(reply.samples.into_iter().map(|(_, _, sample)| sample).collect())
 }
 
 /// Like [`run`], but always in this process.
-pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> {
+pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
     let engine = engine_named(name, path)?;
     let mut engines = ENGINES.to_vec();
@@ -73,7 +73,7 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
     let decided = run.properties.decided_here(&engines);
     if !decided.is_empty() {
         // A failed write means that no reader is left, so the error is ignored.
-        let _ = writeln!(talk, "without effect, as the lab decides it: {}", decided.join(", "));
+        let _ = writeln!(messages, "without effect, as the lab decides it: {}", decided.join(", "));
     }
     for (option, value) in run.properties.of_stores(&engines) {
         set_for(&mut config, name, &option, &value).map_err(LabError::usage)?;
@@ -85,8 +85,8 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
     let bytes = written as f64 * space.pair_bytes_mean();
     config.store.data_bytes_expected = bytes as u64 + (256 << 20);
     let base = Base::make(&config)?;
-    let place = Place::prepare(&base.dir, name)?;
-    place.empty()?;
+    let engine_dir = EngineDir::prepare(&base.dir, name)?;
+    engine_dir.empty()?;
     let round = MixRound {
         engine: engine.as_ref(),
         store: &config.store,
@@ -95,16 +95,16 @@ pub fn run_here(run: &YcsbRun, talk: &mut dyn Write) -> Result<Vec<TaskSample>> 
         entries: workload.records,
         threads: workload.threads,
         seed: config.seed,
-        place: &place,
+        engine_dir: &engine_dir,
         repetition: 0,
         number: 0,
         progress: config.progress,
         settle_memory: &trim_memory,
         limit: None,
     };
-    let (samples, _) = session::run(&round, &mut Quiet(talk));
+    let (samples, _) = session::run(&round, &mut Quiet(messages));
     if config.db.is_none() {
-        place.remove()?;
+        engine_dir.remove()?;
     }
     Ok(samples.into_iter().filter(|sample| !sample.hidden).collect())
 }

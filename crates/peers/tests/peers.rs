@@ -28,9 +28,9 @@ fn bench(engine: &str, flags: &[(&str, &str)]) {
     for (flag, value) in base.iter().chain(&[("benchmarks", TASKS)]).chain(flags) {
         settings.set(flag, value).expect("a flag");
     }
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
-    let outcome = run(&settings, &mut out, &mut talk).expect("runs");
-    assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&talk));
+    let (mut out, mut messages) = (Vec::new(), Vec::new());
+    let outcome = run(&settings, &mut out, &mut messages).expect("runs");
+    assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&messages));
     let tasks = TASKS.split(',').count();
     assert_eq!(outcome.record.samples.len(), 2 * tasks);
     let filled = outcome.record.samples.iter().find(|sample| sample.task == "fillrandom");
@@ -85,12 +85,12 @@ fn wiredtiger_does_every_task() {
 }
 
 #[test]
-fn wiredtigers_log_structured_tree_does_every_task() {
+fn wiredtiger_lsm_does_every_task() {
     bench("wiredtiger-lsm", &[("threads", "3"), ("bloom_bits", "10")]);
 }
 
 #[test]
-fn the_reference_does_every_task() {
+fn reference_does_every_task() {
     bench_all_ways("reference");
 }
 
@@ -101,7 +101,7 @@ fn esker_does_every_task() {
 }
 
 #[test]
-fn unknown_and_absent_engines_are_sentences() {
+fn unknown_and_missing_engines_return_error_message() {
     let error = |name: &str, path: Option<&str>| match engine_named(name, path) {
         Ok(_) => panic!("{name} should not load"),
         Err(error) => error,
@@ -118,7 +118,7 @@ fn unknown_and_absent_engines_are_sentences() {
 }
 
 #[test]
-fn a_store_is_kept_and_read_again() {
+fn kept_store_is_read_again() {
     let Ok(_) = engine_named("leveldb", None) else { return };
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut settings = config();
@@ -144,7 +144,7 @@ fn a_store_is_kept_and_read_again() {
 }
 
 #[test]
-fn every_engine_runs_every_ycsb_workload_and_holds_what_it_must() {
+fn every_engine_runs_every_ycsb_workload_with_correct_content() {
     for engine in esker_peers::bench::ENGINES {
         if engine_named(engine, None).is_err() {
             continue;

@@ -42,7 +42,7 @@ mod tests {
     use esker::fs::MemFs;
 
     #[test]
-    fn files_and_directories_arrive_whole() {
+    fn files_and_directories_are_copied_completely() {
         let (from, to) = (MemFs::new(), MemFs::new());
         let deep = Path::new("/a/b/c");
         for dir in ["/a", "/a/b", "/a/b/c"] {

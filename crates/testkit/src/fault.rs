@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nth_of_its_kind_fails_once() {
+    fn nth_operation_fails_once() {
         let fs = FaultFs::new(MemFs::new());
         let mut a = file(&fs, "a");
         fs.arm(Fault::once(OpMask::of(&[Op::Sync]), 2, FaultKind::Io));
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lasting_fault_goes_on_until_it_is_disarmed_and_minds_the_name() {
+    fn permanent_fault_lasts_until_disarmed_and_matches_name() {
         let fs = FaultFs::new(MemFs::new());
         let (mut log, mut table) = (file(&fs, "1.wal"), file(&fs, "2.sst"));
         fs.arm(Fault::for_ever(OpMask::GROWTH, 1, FaultKind::NoSpace).on(".wal"));
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_what_its_kind_says() {
+    fn failed_write_leaves_bytes_of_its_kind() {
         for (kind, left) in [
             (FaultKind::NoSpace, "12"),
             (FaultKind::Quota, "12"),

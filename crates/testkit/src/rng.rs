@@ -43,14 +43,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_the_published_ones() {
+    fn numbers_match_published_sequence() {
         let mut rng = SplitMix64::new(1234567);
         assert_eq!(rng.next_u64(), 6457827717110365317);
         assert_eq!(rng.next_u64(), 3203168211198807973);
     }
 
     #[test]
-    fn numbers_stay_below_their_bound_and_reach_all_of_it() {
+    fn numbers_cover_range_below_bound() {
         let mut rng = SplitMix64::new(7);
         let mut seen = [false; 5];
         for _ in 0..200 {

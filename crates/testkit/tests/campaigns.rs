@@ -24,7 +24,7 @@ fn effort() -> Effort {
 }
 
 #[test]
-fn a_power_cut_after_any_operation_leaves_what_was_promised() {
+fn power_cut_after_any_operation_keeps_durable_writes() {
     for (seed, policy) in Policy::ALL.iter().enumerate() {
         let themes: Vec<_> = Theme::ALL.iter().enumerate().collect();
         let tally = in_parallel(&themes, |(number, theme)| {
@@ -40,13 +40,13 @@ fn a_power_cut_after_any_operation_leaves_what_was_promised() {
 }
 
 #[test]
-fn the_same_seed_leaves_the_same_images() {
+fn same_seed_gives_same_images() {
     let run = || cuts::run(&script(Policy::Fluid, Theme::Mixed, 9, 40), &effort());
     assert_eq!(run().counts, run().counts);
 }
 
 #[test]
-fn any_operation_may_fail_once_or_for_ever() {
+fn any_operation_may_fail_once_or_permanently() {
     for (seed, policy) in Policy::ALL.iter().enumerate() {
         let mut script = script(*policy, Theme::ALL[seed], seed as u64, 30);
         script.steps.retain(|step| !matches!(step, Step::Kill));
@@ -57,7 +57,7 @@ fn any_operation_may_fail_once_or_for_ever() {
 }
 
 #[test]
-fn damage_is_never_served() {
+fn damaged_data_is_never_returned() {
     for closed in [true, false] {
         let tally =
             corruption::every_bit(&Store::make(Policy::Leveled, Theme::Levels, 1, 12, closed));
@@ -72,7 +72,7 @@ fn damage_is_never_served() {
 }
 
 #[test]
-fn all_option_sets_answer_alike() {
+fn all_option_sets_match_oracle() {
     let tally = model::run(&model::option_sets(16), 5, 1_000, 300);
     assert_no_failure(&tally);
     assert_eq!(tally.of("option sets"), 80);
@@ -80,7 +80,7 @@ fn all_option_sets_answer_alike() {
 }
 
 #[test]
-fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
+fn any_operation_of_a_task_may_fail_once_or_permanently() {
     for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Logs)] {
         let state = InitialState::make(&script(policy, theme, 5, 40));
         let tally = task_faults::run(&state, &Task::ALL, |fs| fs);
@@ -93,7 +93,7 @@ fn any_operation_of_a_chore_may_fail_once_or_for_ever() {
 }
 
 #[test]
-fn any_operation_of_opening_what_a_cut_left_may_fail() {
+fn any_operation_of_open_after_power_cut_may_fail() {
     for (policy, theme) in [(Policy::Lazy, Theme::Restarts), (Policy::Leveled, Theme::Rollover)] {
         let states = InitialState::after_cuts(&script(policy, theme, 11, 40), 12);
         let tally = in_parallel(&states, |state| task_faults::run(state, &[Task::Open], |fs| fs));
@@ -103,7 +103,7 @@ fn any_operation_of_opening_what_a_cut_left_may_fail() {
 }
 
 #[test]
-fn any_operation_of_a_repair_may_fail_also_after_one_that_was_killed() {
+fn any_operation_of_repair_may_fail_also_after_killed_repair() {
     for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Ranges)] {
         let tally = repair_failures::faults(&Store::make(policy, theme, 7, 25, false));
         assert_no_failure(&tally);
@@ -112,7 +112,7 @@ fn any_operation_of_a_repair_may_fail_also_after_one_that_was_killed() {
 }
 
 #[test]
-fn a_repair_of_anything_ends_with_a_whole_store_or_an_error() {
+fn repair_of_any_damage_gives_intact_store_or_error() {
     let stores = [(Policy::Leveled, Theme::Levels, false), (Policy::Tiered, Theme::Logs, true)];
     for (policy, theme, closed) in stores {
         let tally = corruption::repaired(&Store::make(policy, theme, 3, 80, closed), 1, 2_000);
@@ -125,7 +125,7 @@ fn a_repair_of_anything_ends_with_a_whole_store_or_an_error() {
 }
 
 #[test]
-fn a_power_cut_during_a_repair_loses_nothing_that_could_be_saved() {
+fn power_cut_during_repair_loses_no_recoverable_data() {
     for (policy, theme, closed) in
         [(Policy::Leveled, Theme::Mixed, false), (Policy::Fluid, Theme::Logs, true)]
     {

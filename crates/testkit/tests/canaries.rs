@@ -29,7 +29,7 @@ fn cuts_on(theme: Theme, flaws: Flaws, depth: u32) -> Tally {
 }
 
 #[test]
-fn a_sound_disk_loses_nothing() {
+fn correct_disk_loses_nothing() {
     let tally = cuts_on(Theme::Levels, Flaws::default(), 2);
     assert!(tally.failures.is_empty(), "{}", tally.report());
     assert!(tally.of("images") > 500 && tally.of("flushes") > 5, "{:?}", tally.counts);
@@ -37,19 +37,19 @@ fn a_sound_disk_loses_nothing() {
 }
 
 #[test]
-fn a_disk_that_ignores_syncs_of_files_is_noticed() {
+fn ignored_file_syncs_are_detected() {
     let tally = cuts_on(Theme::Levels, Flaws { sync_ignored: true, ..Flaws::default() }, 1);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
 #[test]
-fn a_disk_that_ignores_syncs_of_directories_is_noticed() {
+fn ignored_directory_syncs_are_detected() {
     let tally = cuts_on(Theme::Levels, Flaws { dir_sync_ignored: true, ..Flaws::default() }, 1);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
 #[test]
-fn a_disk_that_ignores_syncs_of_directories_is_noticed_by_a_repair() {
+fn ignored_directory_syncs_are_detected_during_repair() {
     let store = Store::make(Policy::Leveled, Theme::Mixed, 7, 40, false);
     let flaws = Flaws { dir_sync_ignored: true, ..Flaws::default() };
     let tally =
@@ -126,7 +126,7 @@ impl Fs for ErrorSwallowingFs {
 }
 
 #[test]
-fn a_store_that_swallows_the_errors_of_writes_is_noticed() {
+fn swallowed_write_errors_are_detected() {
     let mut script = script(Policy::Leveled, Theme::Levels, 3, 30);
     script.steps.retain(|step| !matches!(step, Step::Kill));
     for cause in [Cause::Full, Cause::SyncDrops] {
@@ -136,22 +136,22 @@ fn a_store_that_swallows_the_errors_of_writes_is_noticed() {
 }
 
 #[test]
-fn a_store_without_checksums_is_noticed() {
+fn missing_checksums_are_detected() {
     let store = Store::make(Policy::Leveled, Theme::Levels, 3, 40, true);
     let tally = corruption::without_checksums(&store, 1, 400);
     assert!(tally.failed(Verdict::Wrong) > 0, "{:?}", tally.counts);
 }
 
 #[test]
-fn a_log_reader_that_skips_the_durable_marks_is_noticed() {
+fn ignored_sync_markers_are_detected() {
     // Without a flush, the log is long.
     let store = Store::make(Policy::Leveled, Theme::Logs, 3, 40, false);
-    let tally = corruption::without_marks(&store);
+    let tally = corruption::without_sync_markers(&store);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
 #[test]
-fn a_store_that_forgets_a_write_is_noticed() {
+fn forgotten_write_is_detected() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
     let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
@@ -167,7 +167,7 @@ fn a_store_that_forgets_a_write_is_noticed() {
 }
 
 #[test]
-fn a_chore_that_swallows_the_errors_of_writes_is_noticed() {
+fn swallowed_write_errors_in_tasks_are_detected() {
     let state = InitialState::make(&script(Policy::Leveled, Theme::Mixed, 5, 30));
     for task in [Task::Checkpoint, Task::Backup, Task::Restore, Task::Repair] {
         let tally = task_faults::run(&state, &[task], |fs| Arc::new(ErrorSwallowingFs(fs)));

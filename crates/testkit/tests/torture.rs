@@ -15,11 +15,11 @@ fn torture(arguments: &[&str]) {
 }
 
 #[test]
-fn killed_stores_keep_what_they_acknowledged() {
+fn killed_stores_keep_acknowledged_writes() {
     torture(&["kills", "--count", "80", "--seed", "7"]);
 }
 
 #[test]
-fn stores_with_everything_at_once_keep_what_they_acknowledged() {
+fn soak_keeps_acknowledged_writes() {
     torture(&["soak", "--minutes", "0.05", "--seed", "70"]);
 }

@@ -1,5 +1,5 @@
-//! Check of imports between files: no file of the engine may import itself through others. Code that
-//! forms a cycle can only be read as a whole.
+//! Check of imports between files: no file of the engine may import itself through others. Code
+//! that forms a cycle can only be read as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_found_through_a_third_file_and_a_tree_has_none() {
+    fn indirect_cycle_is_found_and_tree_has_none() {
         let cycle = code(&[
             ("db/a", "use super::b::{self, B};"),
             ("db/b", "use crate::db::{c::C as D, d};"),

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_found_and_followed() {
+    fn dead_links_are_reported() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let text = "[a](Cargo.toml) [b](src/lib.rs#L1) [c](https://x.y) [d](#here) `[e](no)`\n\
                     ```\n[f](no)\n```\n[g](nowhere.md \"title\")\n";

@@ -2,9 +2,9 @@
 
 pub mod cycles;
 pub mod dead;
+pub mod documents;
 pub mod imports;
 pub mod links;
-pub mod paper;
 pub mod rules;
 pub mod sizes;
 pub mod source;
@@ -38,7 +38,7 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
     }
     dead::check(&sources, &mut problems);
     cycles::check(&sources, &mut problems);
-    paper::check(root, &mut problems)?;
+    documents::check(root, &mut problems)?;
     Ok(problems)
 }
 

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn long_functions_are_found_and_types_are_none() {
+    fn long_functions_are_found_and_types_are_ignored() {
         let long = "\n".repeat(80);
         for head in
             ["fn f() {", "fn f<A: Into<B>, B>(a: [u8; 4]) -> Vec<A> where A: X, B: Y<C = D> {"]

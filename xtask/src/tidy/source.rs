@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_are_blank_and_code_is_not() {
+    fn comments_and_literals_are_blanked() {
         let text = "let a = \"crate::x\\\"{\"; // crate::y\nfn f<'a>(c: char) { '{'; b'}'; '\\''; \
                     r#\"fn \"}\"# /* { /* */ { */ }";
         let code = blank(text);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn test_modules_are_left_out() {
+    fn test_modules_are_excluded() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests { use crate::db; }\nfn b() {}\n";
         let source = Source::new("x.rs".into(), text.into());
         let code = source.code_without_tests();

@@ -15,12 +15,12 @@ pub struct esker_batch_t {
 }
 
 /// Receives a put: state, key, key length, value, value length.
-pub type esker_put_seen_t =
+pub type esker_visit_put_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
 /// Receives a delete: state, key, key length.
-pub type esker_delete_seen_t = Option<unsafe extern "C" fn(*mut c_void, *const u8, usize)>;
+pub type esker_visit_delete_t = Option<unsafe extern "C" fn(*mut c_void, *const u8, usize)>;
 /// Receives a range deletion: state, start (inclusive), its length, end (exclusive), its length.
-pub type esker_delete_range_seen_t =
+pub type esker_visit_delete_range_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
 
 /// Creates an empty batch.
@@ -151,9 +151,9 @@ pub unsafe extern "C" fn esker_batch_append(
 pub unsafe extern "C" fn esker_batch_iterate(
     batch: Option<&esker_batch_t>,
     state: *mut c_void,
-    put: esker_put_seen_t,
-    deleted: esker_delete_seen_t,
-    range_deleted: esker_delete_range_seen_t,
+    put: esker_visit_put_t,
+    deleted: esker_visit_delete_t,
+    range_deleted: esker_visit_delete_range_t,
 ) {
     let Some(batch) = batch else { return };
     for op in batch.batch.operations() {

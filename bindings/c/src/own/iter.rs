@@ -184,7 +184,7 @@ pub extern "C" fn esker_iter_key(
     iter: Option<&esker_iter_t>,
     key_len: Option<&mut usize>,
 ) -> *const u8 {
-    lend(iter.map_or(&[], |iter| iter.walk.key()), key_len).cast()
+    borrowed_ptr(iter.map_or(&[], |iter| iter.walk.key()), key_len).cast()
 }
 
 /// Returns the current value, valid until the iterator is moved or destroyed; empty if it is not at
@@ -194,7 +194,7 @@ pub extern "C" fn esker_iter_value(
     iter: Option<&esker_iter_t>,
     value_len: Option<&mut usize>,
 ) -> *const u8 {
-    lend(iter.map_or(&[], |iter| iter.walk.value()), value_len).cast()
+    borrowed_ptr(iter.map_or(&[], |iter| iter.walk.value()), value_len).cast()
 }
 
 /// Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn esker_iter_failure(
 
 /// Returns a pointer to `bytes`, and stores their length in `len`.
 #[inline]
-pub fn lend(bytes: &[u8], len: Option<&mut usize>) -> *const c_char {
+pub fn borrowed_ptr(bytes: &[u8], len: Option<&mut usize>) -> *const c_char {
     if let Some(len) = len {
         *len = bytes.len();
     }

@@ -14,7 +14,7 @@ pub struct esker_snapshot_t {
 }
 
 /// Receives a value: state, value, value length. The value is valid only during the call.
-pub type esker_see_t = Option<unsafe extern "C" fn(*mut c_void, *const u8, usize)>;
+pub type esker_visit_value_t = Option<unsafe extern "C" fn(*mut c_void, *const u8, usize)>;
 
 /// Creates a snapshot of the current state.
 #[unsafe(no_mangle)]
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn esker_get(
     }
 }
 
-/// Reads the value of a key and passes it to `see` without a copy. `see` is not called if the key
+/// Reads the value of a key and passes it to `visit` without a copy. It is not called if the key
 /// is missing. With `fill_cache` 0, the read inserts no blocks into the cache.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_get_visit(
@@ -96,16 +96,16 @@ pub unsafe extern "C" fn esker_get_visit(
     key: *const u8,
     key_len: usize,
     state: *mut c_void,
-    see: esker_see_t,
+    visit: esker_visit_value_t,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     // SAFETY: the caller meets the header's contract for buffers and messages; the value outlives
-    // the call of `see`.
+    // the call of `visit`.
     unsafe {
         let outcome = attempt(|| {
-            let see = there(see, "function that is shown the value")?;
+            let visit = there(visit, "function that receives the value")?;
             if let Some(found) = find(db, snapshot, fill_cache != 0, key, key_len)? {
-                see(state, found.as_ptr(), found.len());
+                visit(state, found.as_ptr(), found.len());
             }
             Ok(())
         });

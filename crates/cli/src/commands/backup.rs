@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{counted, print, stdout};
 use crate::args::{Global, JsonFlag};
-use crate::failure::{Failure, Outcome, say};
+use crate::failure::{Failure, Outcome, print_line};
 use crate::store::open_writer;
 
 /// Arguments of `backup`.
@@ -109,7 +109,7 @@ fn list(dir: &Path, global: &Global) -> Outcome {
     }
     out.flush()?;
     if backups.is_empty() && !global.json {
-        say(&format!("esker: {}: the directory holds no backup", dir.display()));
+        print_line(&format!("esker: {}: the directory holds no backup", dir.display()));
     }
     Ok(0)
 }

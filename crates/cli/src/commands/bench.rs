@@ -33,8 +33,8 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     };
     interrupt::exit_after(remove_temporary_stores);
     let mut out = stdout();
-    let mut talk = std::io::stderr();
-    let outcome = esker_peers::bench::run(&config, &mut out, &mut talk)?;
+    let mut messages = std::io::stderr();
+    let outcome = esker_peers::bench::run(&config, &mut out, &mut messages)?;
     std::io::Write::flush(&mut out)?;
     if outcome.exit_code == 0 {
         return Ok(0);
@@ -106,7 +106,7 @@ pub fn built_from() -> BuiltFrom {
 pub fn remove_temporary_stores() {
     remove_stores(std::process::id());
     let line = "esker: the record file, if there is one, holds the measurements so far";
-    crate::failure::tell(crate::failure::json_asked(), line);
+    crate::failure::print_note(crate::failure::json_asked(), line);
 }
 
 /// Maximum number of removal attempts, since a run that still writes can disturb a removal.
@@ -114,7 +114,7 @@ const REMOVE_TRIES: usize = 50;
 
 /// Removes the temporary stores of process `id`, which may still be writing to them.
 pub fn remove_stores(id: u32) {
-    esker_lab::run::place::make_no_more();
+    esker_lab::run::engine_dir::refuse_new_dirs();
     let prefix = format!("esker-bench-{id}-");
     for _ in 0..REMOVE_TRIES {
         let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return };

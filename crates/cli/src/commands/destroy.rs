@@ -42,9 +42,9 @@ pub fn run(args: &DestroyArgs, global: &Global) -> Outcome {
 }
 
 fn confirmed(question: &str) -> bool {
-    let mut talk = std::io::stderr();
-    let _ = write!(talk, "{question} [y/N] ");
-    let _ = talk.flush();
+    let mut stderr = std::io::stderr();
+    let _ = write!(stderr, "{question} [y/N] ");
+    let _ = stderr.flush();
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())

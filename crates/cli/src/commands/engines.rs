@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::stdout;
 use crate::args::JsonFlag;
-use crate::failure::{Outcome, tell};
+use crate::failure::{Outcome, print_note};
 
 /// Arguments of `lab engines`.
 #[derive(Args)]
@@ -53,7 +53,7 @@ pub fn run(args: &EnginesArgs) -> Outcome {
                     "description": engine.description,
                     "missing": engine.missing,
                     "licence": engine.licence,
-                    "own_process": engine.apart,
+                    "own_process": engine.own_process,
                     "how": engine.how,
                 });
                 writeln!(out, "{line}")?;
@@ -70,7 +70,7 @@ pub fn run(args: &EnginesArgs) -> Outcome {
                 "installation",
             ]);
             for engine in install::list() {
-                let state = match (&engine.missing, engine.apart) {
+                let state = match (&engine.missing, engine.own_process) {
                     (Some(_), _) => "missing",
                     (None, true) => "ready, in a separate process",
                     (None, false) => "ready",
@@ -81,9 +81,9 @@ pub fn run(args: &EnginesArgs) -> Outcome {
             writeln!(out, "{table}")?;
         }
         Some(What::Install { name, version }) => {
-            let mut talk = std::io::stderr();
-            let path = install::install(name, version.as_deref(), &mut talk)?;
-            tell(args.json(), "installed; `rocksdb` uses the highest installed version");
+            let mut messages = std::io::stderr();
+            let path = install::install(name, version.as_deref(), &mut messages)?;
+            print_note(args.json(), "installed; `rocksdb` uses the highest installed version");
             let path = path.display().to_string();
             let line = if args.json() { json!({ "path": path }).to_string() } else { path };
             writeln!(out, "{line}")?;

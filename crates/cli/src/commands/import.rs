@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
-use crate::failure::{Failure, Outcome, tell};
+use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::store::{in_use, options};
@@ -85,7 +85,10 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
         Ok(sums) => sums,
         Err(failure) => {
             Db::destroy(&args.db)?;
-            tell(global.json, "esker: nothing was imported; the unfinished store was removed");
+            print_note(
+                global.json,
+                "esker: nothing was imported; the unfinished store was removed",
+            );
             return Err(failure);
         }
     };
@@ -147,7 +150,7 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
     let mut sums = Sums::default();
     let mut batch = Batch::new();
     let mut failed: Option<Failure> = None;
-    let mut see = |key: &[u8], value: &[u8]| {
+    let mut visit = |key: &[u8], value: &[u8]| {
         sums.add(key, value);
         batch.put(key, value);
         if batch.size_bytes() >= BATCH_BYTES {
@@ -162,7 +165,7 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
         }
         failed.is_none()
     };
-    source.scan(Direction::Forward, &mut see)?;
+    source.scan(Direction::Forward, &mut visit)?;
     if let Some(failure) = failed {
         return Err(failure);
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::stdout;
 use crate::args::{JsonFlag, SetFlag};
-use crate::failure::{Failure, NOT_FOUND, Outcome, say, tell};
+use crate::failure::{Failure, NOT_FOUND, Outcome, print_line, print_note};
 use crate::interrupt;
 
 /// Default directory of the records.
@@ -159,9 +159,9 @@ pub fn run(args: &LabArgs) -> Outcome {
 /// Executes one round in this subprocess, which ends together with its parent process.
 fn round() -> Outcome {
     interrupt::exit_after(|| super::bench::remove_stores(std::process::id()));
-    esker_lab::run::apart::end_with_parent();
+    esker_lab::run::subprocess::end_with_parent();
     let (mut input, mut out) = (std::io::stdin(), std::io::stdout());
-    esker_peers::apart::serve(&mut input, &mut out, &mut std::io::stderr())?;
+    esker_peers::subprocess::serve(&mut input, &mut out, &mut std::io::stderr())?;
     Ok(0)
 }
 
@@ -209,7 +209,7 @@ fn check(files: &[String], json: bool) -> Outcome {
                     continue;
                 }
                 for mistake in mistakes {
-                    say(&format!("{}:{}: {}", place(&found), mistake.line, mistake.message));
+                    print_line(&format!("{}:{}: {}", place(&found), mistake.line, mistake.message));
                 }
             }
         }
@@ -272,7 +272,7 @@ fn run_experiment(args: &RunArgs) -> Outcome {
         write_page(path, &lab_html::page(&experiment, &outcome.record), args.json)?;
     }
     if let Some(path) = &outcome.record_path {
-        tell(args.json, &format!("record: {}", path.display()));
+        print_note(args.json, &format!("record: {}", path.display()));
     }
     if outcome.failed {
         return Err(
@@ -337,7 +337,7 @@ fn compare(before: &str, after: &str, force: bool) -> Outcome {
     let incomparable = differences.iter().filter(|difference| difference.incomparable).count();
     for difference in &differences {
         let mark = if difference.incomparable { "not comparable: " } else { "" };
-        say(&format!("{mark}{}", difference.what));
+        print_line(&format!("{mark}{}", difference.what));
     }
     if incomparable > 0 && !force {
         return Err(Failure::usage(format!(
@@ -361,6 +361,6 @@ fn write_page(path: &Path, page: &str, json: bool) -> Result<(), Failure> {
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     made.and_then(|()| std::fs::write(path, page))
         .map_err(|e| Failure::file("write the page", path, &e))?;
-    tell(json, &format!("page: {}", path.display()));
+    print_note(json, &format!("page: {}", path.display()));
     Ok(())
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{counted, print};
 use crate::args::Global;
 use crate::bytes::Encoding;
-use crate::failure::{Failure, Outcome, say, tell};
+use crate::failure::{Failure, Outcome, print_line, print_note};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
 use crate::rows::Rows;
@@ -26,7 +26,7 @@ use crate::store::open_writer;
 const BATCH_PAIRS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of bad rows reported one by one; further bad rows are only counted.
-const BAD_ROWS_SAID: u64 = 100;
+const BAD_ROWS_PRINTED: u64 = 100;
 
 /// Format of the input file.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -98,7 +98,7 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     });
     if let Err(failure) = finished {
         let loaded = counted(sums.loaded, "pair");
-        tell(global.json, &format!("esker: {loaded} loaded before this error:"));
+        print_note(global.json, &format!("esker: {loaded} loaded before this error:"));
         return Err(failure);
     }
     let seconds = started.elapsed().as_secs_f64();
@@ -126,7 +126,7 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     }
     let message = format!("{} not loaded", counted(sums.bad, "bad row"));
     if args.allow_bad_rows {
-        tell(global.json, &format!("esker: {message}"));
+        print_note(global.json, &format!("esker: {message}"));
         return Ok(0);
     }
     Err(Failure::usage(message))
@@ -152,7 +152,7 @@ fn load(
             }
             Err(why) => {
                 sums.bad += 1;
-                progress.talk(|| say_bad(json, sums.bad, row.line, &why));
+                progress.suspended(|| report_bad_row(json, sums.bad, row.line, &why));
             }
         }
         if batch.len() >= BATCH_PAIRS || batch.size_bytes() >= BATCH_BYTES {
@@ -171,18 +171,20 @@ fn load(
 
 /// Checks a pair against the store's limits. A refused pair is a bad row and does not end the load.
 fn fits(key: &[u8], value: &[u8]) -> Result<(), String> {
-    let said = |error: esker::Error| error.message().to_string();
-    esker::internals::check_key(key).map_err(said)?;
-    esker::internals::check_value(value).map_err(said)
+    let message = |error: esker::Error| error.message().to_string();
+    esker::internals::check_key(key).map_err(message)?;
+    esker::internals::check_value(value).map_err(message)
 }
 
-fn say_bad(json: bool, count: u64, line: u64, why: &str) {
+fn report_bad_row(json: bool, count: u64, line: u64, why: &str) {
     match count {
-        ..=BAD_ROWS_SAID if json => {
-            say(&json!({ "bad_row": { "line": line, "message": why } }).to_string());
+        ..=BAD_ROWS_PRINTED if json => {
+            print_line(&json!({ "bad_row": { "line": line, "message": why } }).to_string());
         }
-        ..=BAD_ROWS_SAID => say(&format!("esker: line {line}: {why}")),
-        _ if count == BAD_ROWS_SAID + 1 => tell(json, "esker: further bad rows are only counted"),
+        ..=BAD_ROWS_PRINTED => print_line(&format!("esker: line {line}: {why}")),
+        _ if count == BAD_ROWS_PRINTED + 1 => {
+            print_note(json, "esker: further bad rows are only counted")
+        }
         _ => {}
     }
 }

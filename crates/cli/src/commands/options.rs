@@ -43,18 +43,18 @@ pub fn run(args: &OptionsArgs, global: &Global) -> Outcome {
             holds(spec.name) || spec.aliases.iter().any(|alias| holds(alias))
         }
     };
-    let knobs: Vec<&OptionSpec> = OPTIONS.iter().filter(wanted).collect();
-    if let (true, Some(part)) = (knobs.is_empty(), &args.name) {
+    let specs: Vec<&OptionSpec> = OPTIONS.iter().filter(wanted).collect();
+    if let (true, Some(part)) = (specs.is_empty(), &args.name) {
         return Err(Failure::usage(format!("no option name contains {part:?}")));
     }
     let mut out = stdout();
     if global.json {
-        for spec in knobs {
+        for spec in specs {
             writeln!(out, "{}", to_json(spec, &options))?;
         }
     } else {
         let columns = columns();
-        let texts: Vec<String> = knobs.iter().map(|k| to_text(k, &options, columns)).collect();
+        let texts: Vec<String> = specs.iter().map(|k| to_text(k, &options, columns)).collect();
         write!(out, "{}", texts.join("\n"))?;
     }
     out.flush()?;
@@ -87,11 +87,11 @@ fn to_text(spec: &OptionSpec, options: &Options, columns: usize) -> String {
         Mutability::Open => "set when the store is opened",
         Mutability::Live => "can change while the store is open",
     };
-    let mut say = |words: &str| wrap(words, columns, &mut text);
-    say(spec.doc);
-    say(&format!("{}; {when}", takes(spec)));
+    let mut add_line = |words: &str| wrap(words, columns, &mut text);
+    add_line(spec.doc);
+    add_line(&format!("{}; {when}", takes(spec)));
     if !spec.aliases.is_empty() {
-        say(&format!("also called {}", spec.aliases.join(", ")));
+        add_line(&format!("also called {}", spec.aliases.join(", ")));
     }
     text
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_and_no_word_is_lost() {
+    fn lines_fit_terminal_and_keep_all_words() {
         let options = Options::default();
         for columns in [40, 80, 100] {
             for spec in OPTIONS.iter() {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_short_where_they_can_be() {
+    fn sizes_are_abbreviated_if_exact() {
         assert_eq!(size(4096), "4 KiB");
         assert_eq!(size(1 << 40), "1024 GiB");
         assert_eq!(size(1000), "1000 bytes");

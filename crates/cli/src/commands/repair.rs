@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{counted, print};
 use crate::args::Global;
-use crate::failure::{Failure, Outcome, say};
+use crate::failure::{Failure, Outcome, print_line};
 use crate::store::{in_use, options};
 
 /// Arguments of `repair`.
@@ -22,8 +22,10 @@ pub struct RepairArgs {
 pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
     let report = Db::repair(&args.db, options(global)?).map_err(in_use)?;
     if !report.manifest_readable && !global.json {
-        say("esker: the manifest is unreadable, so the repair used every existing table; keys \
-             deleted long ago may reappear");
+        print_line(
+            "esker: the manifest is unreadable, so the repair used every existing table; keys \
+             deleted long ago may reappear",
+        );
     }
     print(
         global.form(),

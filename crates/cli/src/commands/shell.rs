@@ -9,7 +9,7 @@ use rustyline::error::ReadlineError;
 use rustyline::{CompletionType, Config, Editor};
 
 use crate::args::Global;
-use crate::failure::{Failure, Outcome, say, tell};
+use crate::failure::{Failure, Outcome, print_line, print_note};
 use crate::interrupt;
 use crate::shell::answer::Answers;
 use crate::shell::complete::Completions;
@@ -58,7 +58,10 @@ pub fn run(args: &ShellArgs, global: &Global) -> Outcome {
             script(&mut session, &mut answers, args)
         };
         if let Some(count) = session.uncommitted() {
-            tell(global.json, &format!("esker: the batch of {count} operations was not committed"));
+            print_note(
+                global.json,
+                &format!("esker: the batch of {count} operations was not committed"),
+            );
         }
         ended
     });
@@ -107,9 +110,9 @@ fn interact<'a>(
     editor.set_helper(Some(completions));
     let mut history = History::begin(&mut editor);
     if let Err(error) = interrupt::watch_session() {
-        say(&format!("esker: cannot handle Ctrl-C, so it ends the session: {error}"));
+        print_line(&format!("esker: cannot handle Ctrl-C, so it ends the session: {error}"));
     }
-    say(&format!("{}: `help` lists the commands", args.db.display()));
+    print_line(&format!("{}: `help` lists the commands", args.db.display()));
     loop {
         let prompt = if session.uncommitted().is_some() { "batch> " } else { "esker> " };
         match editor.readline(prompt) {

@@ -9,7 +9,7 @@ use esker_peers::ycsb::YcsbRun;
 
 use super::stdout;
 use crate::args::SetFlag;
-use crate::failure::{Failure, IO, Outcome, say};
+use crate::failure::{Failure, IO, Outcome, print_line};
 use crate::interrupt;
 use crate::store::split;
 
@@ -66,7 +66,7 @@ pub fn run(args: &YcsbArgs) -> Outcome {
     for sample in &samples {
         write!(out, "{}", result_lines(sample))?;
         if let Some(error) = &sample.error {
-            say(&format!("{}: {error}", sample.task));
+            print_line(&format!("{}: {error}", sample.task));
             code = IO;
         }
     }

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rows_are_named_and_good_ones_after_them_kept() {
+    fn bad_rows_are_reported_and_later_rows_are_read() {
         let text = "k,v\na,1\nb\nc,\"x\"y\nd,1,2\ne,5\nf,\"open\ng,7\n";
         let rows = read(text, layout("k", "v")).unwrap();
         assert_eq!(rows[0], (2, good("a", "1")));

@@ -10,7 +10,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::bytes::{Encoding, Form};
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, print_note};
 
 /// Writer of the answers.
 pub struct Answers<W> {
@@ -93,9 +93,9 @@ impl<W: Write> Answers<W> {
     }
 
     /// Flushes the answers, then prints a note on stderr.
-    pub fn say(&mut self, line: &str) -> Result<(), Failure> {
+    pub fn note(&mut self, line: &str) -> Result<(), Failure> {
         self.out.flush()?;
-        tell(self.form.json, line);
+        print_note(self.form.json, line);
         Ok(())
     }
 

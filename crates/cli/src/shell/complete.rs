@@ -156,7 +156,7 @@ mod tests {
     use esker::Options;
 
     #[test]
-    fn commands_options_values_and_keys_are_completed() {
+    fn completes_commands_options_values_and_keys() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), Options::default()).unwrap();
         for key in [&b"apple"[..], b"apricot", b"a b", b"b\xff", &[b'c'; 300]] {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_shown_are_few() {
+    fn number_of_completed_keys_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), Options::default()).unwrap();
         (0..200).for_each(|number| db.put(format!("k{number}"), b"v").unwrap());

@@ -15,7 +15,7 @@ use rustyline::Editor;
 use rustyline::history::FileHistory;
 
 use super::complete::Completions;
-use crate::failure::say;
+use crate::failure::print_line;
 
 /// Maximum number of lines kept.
 pub const LINES_MAX: usize = 1_000;
@@ -54,7 +54,7 @@ impl History {
     }
 
     fn give_up(&mut self, path: &Path, why: &str) {
-        say(&format!("esker: {}: cannot save the history: {why}", path.display()));
+        print_line(&format!("esker: {}: cannot save the history: {why}", path.display()));
         self.path = None;
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_follows_the_environment() {
+    fn history_path_follows_environment() {
         let of = |pairs: &[(&str, &str)]| {
             let pairs: Vec<(String, OsString)> =
                 pairs.iter().map(|(name, value)| (name.to_string(), value.into())).collect();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_its_owners_alone() {
+    fn history_file_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("some/where/history");
         prepare(&path).unwrap();

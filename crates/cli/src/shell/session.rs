@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const HELP: &str = "\
 put KEY VALUE             set KEY to VALUE, which is the rest of the line
 get KEY                   print the value, or NOT FOUND
-delete KEY                delete KEY; a missing KEY is no error
+delete KEY                delete KEY; a missing KEY is not an error
 deleterange FROM TO       delete the keys from FROM (included) to TO (excluded)
 batch                     collect the following writes
 commit                    apply the collected writes atomically
@@ -72,7 +72,7 @@ pub struct Session<'a, 'e> {
 }
 
 /// Range and direction of a scan.
-struct Walk {
+struct ScanRange {
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
     reverse: bool,
@@ -227,7 +227,7 @@ impl<'a, 'e> Session<'a, 'e> {
             }
             "prefix" => {
                 let (from, to) = (Some(key.to_vec()), behind_prefix(key));
-                self.show(&Walk { from, to, reverse: false }, answers)
+                self.show(&ScanRange { from, to, reverse: false }, answers)
             }
             _ => self.change(|batch| {
                 batch.delete(key);
@@ -247,34 +247,38 @@ impl<'a, 'e> Session<'a, 'e> {
             "compact" => {
                 self.long(command, move |db| db.compact_range(from.as_deref(), to.as_deref()))
             }
-            "count" => self.count(&Walk { from, to, reverse }),
-            _ => self.show(&Walk { from, to, reverse }, answers),
+            "count" => self.count(&ScanRange { from, to, reverse }),
+            _ => self.show(&ScanRange { from, to, reverse }, answers),
         }
     }
 
-    fn show<W: Write>(&self, walk: &Walk, answers: &mut Answers<W>) -> Result<Reply, Failure> {
-        let mut iter = self.iter(walk)?;
+    fn show<W: Write>(
+        &self,
+        range: &ScanRange,
+        answers: &mut Answers<W>,
+    ) -> Result<Reply, Failure> {
+        let mut iter = self.iter(range)?;
         let mut shown = 0;
         let mut last = Vec::new();
         while iter.valid() {
             interrupt::check()?;
             if self.limit == Some(shown) {
-                let next = if walk.reverse { &last } else { iter.key() };
-                answers.say(&more(shown, walk, next, answers.encoding()))?;
+                let next = if range.reverse { &last } else { iter.key() };
+                answers.note(&more(shown, range, next, answers.encoding()))?;
                 break;
             }
             answers.pair(iter.key(), iter.value())?;
             shown += 1;
-            if self.limit == Some(shown) && walk.reverse {
+            if self.limit == Some(shown) && range.reverse {
                 last = iter.key().to_vec();
             }
-            if walk.reverse { iter.move_prev()? } else { iter.move_next()? }
+            if range.reverse { iter.move_prev()? } else { iter.move_next()? }
         }
         Ok(Reply::Ok)
     }
 
-    fn count(&self, walk: &Walk) -> Result<Reply, Failure> {
-        let mut iter = self.iter(walk)?;
+    fn count(&self, range: &ScanRange) -> Result<Reply, Failure> {
+        let mut iter = self.iter(range)?;
         let mut count = 0;
         while iter.valid() {
             interrupt::check()?;
@@ -284,12 +288,12 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(Reply::Number(count))
     }
 
-    /// Returns an iterator on the first pair of `walk`.
-    fn iter(&self, walk: &Walk) -> Result<DbIterator, Failure> {
-        let lower = walk.from.clone().map_or(Bound::Unbounded, Bound::Included);
-        let upper = walk.to.clone().map_or(Bound::Unbounded, Bound::Excluded);
+    /// Returns an iterator on the first pair of `range`.
+    fn iter(&self, range: &ScanRange) -> Result<DbIterator, Failure> {
+        let lower = range.from.clone().map_or(Bound::Unbounded, Bound::Included);
+        let upper = range.to.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let mut iter = self.db.iter_with(&self.read_options(), (lower, upper))?;
-        if walk.reverse {
+        if range.reverse {
             iter.seek_to_last()?
         } else {
             iter.seek_to_first()?
@@ -431,17 +435,17 @@ fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Formats the note that a scan stopped at the limit, with the command that continues at `next`.
-fn more(shown: u64, walk: &Walk, next: &[u8], encoding: Encoding) -> String {
-    let edges = if walk.reverse {
-        [walk.from.as_deref().or(Some(b"")), Some(next)]
+fn more(shown: u64, range: &ScanRange, next: &[u8], encoding: Encoding) -> String {
+    let edges = if range.reverse {
+        [range.from.as_deref().or(Some(b"")), Some(next)]
     } else {
-        [Some(next), walk.to.as_deref()]
+        [Some(next), range.to.as_deref()]
     };
     let mut text = format!("-- {shown} pairs shown, more follow; `limit off` shows all");
     if edges.iter().flatten().any(|key| key.len() > PROPOSED_KEY_BYTES_MAX) {
         return text;
     }
-    text += if walk.reverse { ", `rscan" } else { ", `scan" };
+    text += if range.reverse { ", `rscan" } else { ", `scan" };
     for key in edges.into_iter().flatten() {
         let mut word = vec![b' '];
         encoding.write_word(key, &mut word);
@@ -455,7 +459,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_behind_a_prefix() {
+    fn prefix_end_is_after_all_keys_with_prefix() {
         assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(behind_prefix(b"\xff"), None);
@@ -463,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stop_goes_on_unwaited_for() {
+    fn uninterruptible_command_continues_in_background() {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), esker::Options::default()).unwrap();
         std::thread::scope(|threads| {
@@ -483,12 +487,12 @@ mod tests {
     }
 
     #[test]
-    fn the_next_command_is_proposed_unless_its_keys_are_long() {
-        let walk = |reverse| Walk { from: None, to: Some(b"z z".to_vec()), reverse };
-        let text = more(5, &walk(false), b"k\xff", Encoding::Text);
+    fn next_command_is_proposed_unless_keys_are_long() {
+        let range = |reverse| ScanRange { from: None, to: Some(b"z z".to_vec()), reverse };
+        let text = more(5, &range(false), b"k\xff", Encoding::Text);
         assert!(text.ends_with("`scan k\\xff z\\x20z` continues"), "{text}");
-        let text = more(5, &walk(true), b"k", Encoding::Text);
+        let text = more(5, &range(true), b"k", Encoding::Text);
         assert!(text.ends_with("`rscan \"\" k` continues"), "{text}");
-        assert!(more(5, &walk(false), &[b'k'; 300], Encoding::Text).ends_with("shows all"));
+        assert!(more(5, &range(false), &[b'k'; 300], Encoding::Text).ends_with("shows all"));
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_the_rest_of_the_line() {
+    fn value_is_rest_of_line() {
         assert_eq!(key_and_rest("k a  b \n"), (b"k".to_vec(), b"a  b ".to_vec()));
         assert_eq!(key_and_rest("k  two\r\n"), (b"k".to_vec(), b" two".to_vec()));
         assert_eq!(key_and_rest("k "), (b"k".to_vec(), b"".to_vec()));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_quotes_are_errors() {
+    fn unbalanced_quotes_are_errors() {
         assert!(Words::new(b"\"abc").bytes(Encoding::Text).is_err());
         assert!(Words::new(b"\"abc\"d").bytes(Encoding::Text).is_err());
         assert!(Words::new(b"\"abc\\").bytes(Encoding::Text).is_err());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn printed_words_parse_back() {
         for key in [&b""[..], b"a b", b"\"x\"", b"\\", b"\t\n\xff", b"\\\""] {
             let mut line = Vec::new();
             Encoding::Text.write_word(key, &mut line);

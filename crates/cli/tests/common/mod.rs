@@ -7,7 +7,7 @@ use std::process::Output;
 use assert_cmd::Command;
 
 /// A temporary directory with a store and other files.
-pub struct Place {
+pub struct TestDir {
     dir: tempfile::TempDir,
 }
 
@@ -18,10 +18,10 @@ pub struct Ran {
     pub err: String,
 }
 
-impl Place {
+impl TestDir {
     /// Creates an empty directory.
-    pub fn new() -> Place {
-        Place { dir: tempfile::tempdir().unwrap() }
+    pub fn new() -> TestDir {
+        TestDir { dir: tempfile::tempdir().unwrap() }
     }
 
     /// Returns a path in the directory.
@@ -53,8 +53,8 @@ impl Place {
         let Output { status, stdout, stderr } = command.output().unwrap();
         let ran = Ran {
             code: status.code().expect("ended by a signal"),
-            out: String::from_utf8(stdout).expect("output that is no text"),
-            err: String::from_utf8(stderr).expect("talk that is no text"),
+            out: String::from_utf8(stdout).expect("stdout is not UTF-8"),
+            err: String::from_utf8(stderr).expect("stderr is not UTF-8"),
         };
         assert!(!ran.err.contains("panicked"), "{args:?}: {}", ran.err);
         ran

@@ -323,18 +323,18 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_keeps_its_bytes_and_drops_its_header_once() {
+    fn block_keeps_bytes_and_drops_header_once() {
         for pool in pools() {
             for len in [0, 1, 100, 5_000, ALLOCATION_BYTES_MAX] {
                 let token = Arc::new(());
                 let mut buf = CacheBlockBuf::zeroed(len, pool.as_ref());
                 assert_eq!(*buf, vec![0; len]);
                 buf.fill(7);
-                let frame = buf.freeze(len / 2, token.clone());
-                assert_eq!((frame.bytes(), Arc::strong_count(&token)), (&vec![7; len / 2][..], 2));
-                assert!(frame.memory_bytes() >= len);
-                let second = frame.clone();
-                drop(frame);
+                let block = buf.freeze(len / 2, token.clone());
+                assert_eq!((block.bytes(), Arc::strong_count(&token)), (&vec![7; len / 2][..], 2));
+                assert!(block.memory_bytes() >= len);
+                let second = block.clone();
+                drop(block);
                 assert_eq!((second.bytes().len(), second.ref_count()), (len / 2, 1));
                 let address = second.into_address();
                 assert!(address.is_multiple_of(8));
@@ -357,16 +357,16 @@ mod tests {
     }
 
     #[test]
-    fn users_on_many_threads_free_a_frame_once_and_the_pool_after_it() {
+    fn block_shared_by_threads_is_freed_once_before_pool() {
         for pool in pools() {
             let token = Arc::new(());
             let mut buf = CacheBlockBuf::zeroed(3_000, pool.as_ref());
             buf[2_999] = 9;
-            let frame = buf.freeze(3_000, token.clone());
+            let block = buf.freeze(3_000, token.clone());
             drop(pool);
             std::thread::scope(|scope| {
                 for _ in 0..3 {
-                    let mine = frame.clone();
+                    let mine = block.clone();
                     scope.spawn(move || {
                         for _ in 0..50 {
                             let more = mine.clone();
@@ -374,7 +374,7 @@ mod tests {
                         }
                     });
                 }
-                drop(frame);
+                drop(block);
             });
             assert_eq!(Arc::strong_count(&token), 1);
         }

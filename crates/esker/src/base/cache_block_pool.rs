@@ -13,7 +13,7 @@
 //! 4. a fresh chunk.
 //!
 //! Invariants: the bit of a unit is set exactly while an allocation covers the unit. An empty chunk
-//! is freed if more chunks exist than the pool shall keep.
+//! is freed if more chunks exist than the pool is to keep.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_never_overlap_and_all_memory_comes_back() {
+    fn allocations_never_overlap_and_all_memory_is_freed() {
         let rounds = if cfg!(miri) { 30 } else { 60_000 };
         let pool = CacheBlockPool::default();
         let mut held: Vec<(Allocation, u8)> = Vec::new();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn room_between_pieces_anywhere_is_used_before_memory_grows() {
+    fn free_gaps_are_used_before_memory_grows() {
         let pool = CacheBlockPool::default();
         let per_chunk = UNITS / 17;
         let take = |count: usize| -> Vec<Allocation> {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_used_again_before_fresh_memory_is() {
+    fn freed_memory_is_reused_before_new_memory() {
         let pool = CacheBlockPool::default();
         let per_chunk = UNITS / 17;
         let mut held: Vec<Allocation> =

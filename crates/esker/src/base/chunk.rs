@@ -155,10 +155,10 @@ mod source {
     /// # Safety
     /// The range must consist of pages of a mapping made here, and must not be in use.
     unsafe fn unmap(start: *mut c_void, bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         if bytes > 0 && unsafe { munmap(start, bytes) }.is_err() {
             // The process has too many mappings to split one. The content can still be discarded.
-            // SAFETY: the caller's promise. The content is not read again.
+            // SAFETY: guaranteed by the caller. The content is not read again.
             let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
         }
     }
@@ -202,7 +202,7 @@ mod source {
             // SAFETY: `allocate` took it from the allocator with this layout, and it is not in use.
             return unsafe { dealloc(memory.as_ptr().cast(), Layout::new::<Memory>()) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { unmap(memory.as_ptr().cast(), CHUNK_BYTES) };
     }
 
@@ -232,7 +232,7 @@ mod source {
     /// # Safety
     /// `memory` must come from [`take`], must not have been freed, and must not be in use.
     pub unsafe fn give(memory: NonNull<Memory>) {
-        // SAFETY: the caller's promise. The layout is the same as in `take`.
+        // SAFETY: guaranteed by the caller. The layout is the same as in `take`.
         unsafe { dealloc(memory.as_ptr().cast(), Layout::new::<Memory>()) };
     }
 
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_begin_where_large_pages_do_and_share_no_byte() {
+    fn chunks_are_huge_page_aligned_and_disjoint() {
         let count = if cfg!(miri) { 3 } else { 40 };
         #[cfg(all(target_os = "linux", not(any(miri, esker_shuttle, esker_portable))))]
         let fresh = |n| match n % 3 {

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_round_trip_at_their_edges() {
+    fn varints_round_trip_at_boundaries() {
         for value in [0, 1, 127, 128, 16_383, 16_384, u32::MAX as u64, u64::MAX - 1, u64::MAX] {
             let mut out = Vec::new();
             put_varint(&mut out, value);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_or_overlong_input_is_refused() {
+    fn truncated_and_overlong_varints_are_refused() {
         assert_eq!(Reader::new(&[0x80]).varint(), None);
         assert_eq!(Reader::new(&[0xff; 11]).varint(), None);
         assert_eq!(Reader::new(&[5, 1, 2]).bytes(), None);

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// A step of the prefetch before a seek. Cursors that seek together take each step together, so
 /// that their waits for memory overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Foresee {
+pub enum PrefetchStep {
     /// Prefetches up to the wait for the index.
     Index,
     /// Continues from there up to the wait for a block.
@@ -45,9 +45,9 @@ pub trait Cursor {
     fn materialize(&mut self, _key: &[u8], _seqno: SeqNo) -> Result<bool> {
         Ok(false)
     }
-    /// Prefetches memory for a [`Cursor::seek`] or [`Cursor::seek_deferred`] to `key`, which must be
-    /// the next move. The position of the cursor is undefined until then.
-    fn prefetch_seek(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {}
+    /// Prefetches memory for a [`Cursor::seek`] or [`Cursor::seek_deferred`] to `key`, which must
+    /// be the next move. The position of the cursor is undefined until then.
+    fn prefetch_seek(&mut self, _key: &[u8], _step: PrefetchStep, _deepest: bool) {}
     /// Moves to the last entry strictly before `(key, seqno)` in internal order.
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
     /// Moves to the next entry. Must be valid.

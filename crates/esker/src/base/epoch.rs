@@ -141,12 +141,12 @@ impl Collector {
     fn slot(&self, number: usize) -> &ThreadSlot {
         match self.first.get(number) {
             Some(slot) => slot,
-            None => self.far_slot(number),
+            None => self.overflow_slot(number),
         }
     }
 
     #[cold]
-    fn far_slot(&self, number: usize) -> &ThreadSlot {
+    fn overflow_slot(&self, number: usize) -> &ThreadSlot {
         // Group n has FIRST << n slots, starting at number FIRST << n.
         let group = (number / FIRST).ilog2() as usize;
         // New slots start with `awaited` set. A concurrent `settle` may have marked all slots
@@ -195,15 +195,15 @@ impl Collector {
                 let inside: Arc<[(usize, usize)]> = self
                     .slots()
                     .map(|(number, slot)| (number, slot.epoch.load(Ordering::Acquire)))
-                    .filter(|(_, turn)| turn % 2 == 1)
+                    .filter(|(_, epoch)| epoch % 2 == 1)
                     .collect();
                 for one in &mut *retired {
                     one.waits.get_or_insert_with(|| inside.clone());
                 }
             }
         }
-        let passed = |&(number, turn): &(usize, usize)| {
-            self.slot(number).epoch.load(Ordering::Acquire) != turn || is_seeded(Bug::FreeAtOnce)
+        let passed = |&(number, epoch): &(usize, usize)| {
+            self.slot(number).epoch.load(Ordering::Acquire) != epoch || is_seeded(Bug::FreeAtOnce)
         };
         over.extend(retired.extract_if(.., |one| {
             one.waits.as_ref().is_some_and(|waits| waits.iter().all(passed))
@@ -295,7 +295,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn what_is_retired_is_dropped_when_those_inside_have_come_out() {
+    fn deferred_drop_runs_after_earlier_guards_end() {
         let readers = Collector::default();
         let users = Arc::new(());
         readers.defer_drop(users.clone());
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_are_waited_for_each_and_not_for_what_they_begin_later() {
+    fn deferred_drop_waits_for_every_pinned_thread_but_not_for_later_pins() {
         let readers = Collector::default();
         let users = Arc::new(());
         let threads = if cfg!(miri) { FIRST + 4 } else { 5 * FIRST };
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_may_read_and_retire_and_a_thread_that_ends_may_read() {
+    fn drop_and_thread_exit_may_pin_and_defer() {
         struct More(Arc<Collector>, Arc<()>);
         impl Drop for More {
             fn drop(&mut self) {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_look_at_what_is_replaced_see_it_whole() {
+    fn concurrent_readers_of_replaced_value_see_it_whole() {
         let rounds = if cfg!(miri) { 60 } else { 50_000 };
         let shown = EpochCell::new(Arc::new((0u64, !0u64)), Arc::default());
         std::thread::scope(|scope| {

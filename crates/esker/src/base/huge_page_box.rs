@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_are_the_same_wherever_they_lie_and_are_dropped_once() {
+    fn items_are_equal_in_any_placement_and_dropped_once() {
         let counted = Arc::new(());
         let pool: Arc<CacheBlockPool> = Arc::default();
         for len in [0, 1, 60, 64, 65, 1_000, CHUNK_BYTES / 16, CHUNK_BYTES / 16 + 1] {

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_the_first_bytes_padded_and_says_what_it_can() {
+    fn head_equals_padded_prefix_and_preserves_order() {
         let bytes = [0, 1, 0x7f, 0x80, 0xff];
         let mut suffixes: Vec<Vec<u8>> = vec![Vec::new()];
         for len in 1..=10usize {

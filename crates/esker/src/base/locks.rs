@@ -132,7 +132,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
-    fn locks_outlive_a_panic_and_say_when_they_are_taken() {
+    fn locks_survive_panic_and_try_lock_fails_while_held() {
         let (mutex, shared) = (Mutex::new(1), RwLock::new(1));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _both = (mutex.lock(), shared.write());
@@ -147,22 +147,22 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_lets_others_in_and_has_the_lock_again() {
-        let (mutex, told) = (Mutex::new(0), Condvar::new());
+    fn condvar_wait_releases_and_reacquires_lock() {
+        let (mutex, condvar) = (Mutex::new(0), Condvar::new());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 *mutex.lock() = 1;
-                told.notify_all();
+                condvar.notify_all();
             });
             let mut value = mutex.lock();
             while *value == 0 {
-                told.wait(&mut value);
+                condvar.wait(&mut value);
             }
             *value = 2;
         });
         let mut value = mutex.lock();
-        told.wait_for(&mut value, Duration::from_millis(1));
-        told.wait_until(&mut value, Instant::now());
+        condvar.wait_for(&mut value, Duration::from_millis(1));
+        condvar.wait_until(&mut value, Instant::now());
         assert!(mutex.try_lock().is_none(), "the guard has no lock after a wait with a timeout");
         assert_eq!(*value, 2);
     }

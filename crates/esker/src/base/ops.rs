@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_round_trip_and_damage_ends_the_reading() {
+    fn operations_round_trip_and_corruption_stops_decoding() {
         let mut bytes = Vec::new();
         encode_put(&mut bytes, b"k", b"v");
         encode_delete(&mut bytes, b"");

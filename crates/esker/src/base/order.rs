@@ -11,7 +11,7 @@ use std::sync::Arc;
 ///
 /// The store calls the comparator during its own operations, on threads that hold the store's
 /// locks. The comparator must not use that store. A write from within the comparator fails with an
-/// error. Other calls may wait for ever.
+/// error. Other calls may wait forever.
 pub trait Comparator: Send + Sync + 'static {
     /// Returns a permanent name of the order, such as `example.Utf16Order.v1`.
     fn name(&self) -> &str;

@@ -89,7 +89,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn each_thread_finds_what_it_left_and_all_is_dropped() {
+    fn threads_find_their_own_values_and_all_are_dropped() {
         let users = Arc::new(());
         let threads = if cfg!(miri) { 4 } else { PLACES + 8 };
         for _ in 0..2 {

@@ -118,7 +118,7 @@ pub type Visitor<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// A range of rows with a direction, for [`Rows::for_each_row`].
 #[derive(Debug, Clone, Copy)]
-pub struct Direction {
+pub struct RowRange {
     /// The row to begin with.
     pub first: usize,
     /// The row to end with (inclusive), on either side of the first.
@@ -145,9 +145,9 @@ pub trait Rows: Send + Sync {
     fn step_forward(&self, row: usize, buf: &mut KeyBuf) -> Row;
     /// Reads `row` and stores its key in `buf`. `buf` must hold the key of the next row.
     fn step_back(&self, row: usize, buf: &mut KeyBuf) -> Row;
-    /// Calls `see` for each row of `way` until `see` returns `false`. `buf` must hold the key of
-    /// one of these rows. Afterwards it holds the key of the last visited row.
-    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, see: Visitor<'_>) -> VisitResult;
+    /// Calls `visit` for each row of `range` until `visit` returns `false`. `buf` must hold the key
+    /// of one of these rows. Afterwards it holds the key of the last visited row.
+    fn for_each_row(&self, range: RowRange, buf: &mut KeyBuf, visit: Visitor<'_>) -> VisitResult;
     /// Returns the value of a row of this block.
     fn value(&self, row: Row) -> &[u8];
     /// Returns the first row at or after `(key, seqno)` in internal order, or the number of rows if
@@ -173,9 +173,9 @@ impl RowBatch {
     /// Returns the rows from the current row (inclusive) to the end of the batch in the given
     /// direction.
     #[inline]
-    pub fn remaining(&self, forward: bool) -> Direction {
+    pub fn remaining(&self, forward: bool) -> RowRange {
         let last = if forward { self.end - 1 } else { self.first };
-        Direction { first: self.at, last, ahead: self.ahead }
+        RowRange { first: self.at, last, ahead: self.ahead }
     }
 
     /// Removes the rows at or after `key`. Returns `None` if the cursor is on one of them.
@@ -192,12 +192,12 @@ impl RowBatch {
 
     /// Removes the rows at or before `key`. Returns `None` if the cursor is on one of them.
     pub fn after(self, order: &KeyOrder, key: &[u8]) -> Option<RowBatch> {
-        let mut stretch = self.from(order, key)?;
+        let mut batch = self.from(order, key)?;
         // The keys of a batch are distinct, so at most one equals `key`.
         let mut buf = KeyBuf::default();
-        stretch.rows.load(stretch.first, &mut buf);
-        stretch.first += usize::from(order.compare(buf.key(), key).is_eq());
-        stretch.checked()
+        batch.rows.load(batch.first, &mut buf);
+        batch.first += usize::from(order.compare(buf.key(), key).is_eq());
+        batch.checked()
     }
 
     /// Returns the first row of the block at or after `key`.

@@ -11,7 +11,7 @@ pub use super::locks::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLo
 pub use std::{sync::atomic, thread, thread_local};
 
 #[cfg(esker_shuttle)]
-pub use explored::*;
+pub use scheduled::*;
 
 /// A seeded bug. The schedule tests must find each one, which shows that they can find bugs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub const fn is_seeded(_: Bug) -> bool {
 }
 
 #[cfg(esker_shuttle)]
-mod explored {
+mod scheduled {
     //! The interface of `locks`, implemented with the scheduler's locks.
 
     use std::ops::{Deref, DerefMut};

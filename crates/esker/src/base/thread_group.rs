@@ -89,7 +89,7 @@ impl ThreadGroup {
     pub fn start(&self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut threads = self.threads.lock();
         let gate = self.gate.clone();
-        let _births = process::hold_forks();
+        let _fork_hold = process::hold_forks();
         check_mappings(MAPPINGS_PER_THREAD)?;
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
             IN_A_GROUP.set(true);
@@ -114,7 +114,7 @@ impl ThreadGroup {
         }
         let others = threads.len();
         self.gate.wait_until(|state| state.done >= others);
-        let _deaths = process::hold_forks();
+        let _fork_hold = process::hold_forks();
         self.gate.open();
         for thread in threads {
             // `catch_panic` caught a panic of the body, so `join` cannot fail.
@@ -156,12 +156,12 @@ mod process {
 
     /// The lock held while a thread starts or exits. The value tells whether the fork handlers are
     /// registered.
-    static BIRTHS: Mutex<bool> = Mutex::new(false);
+    static START_STOP: Mutex<bool> = Mutex::new(false);
 
     thread_local! {
-        /// Whether this thread holds `BIRTHS` to start or join threads.
+        /// Whether this thread holds `START_STOP` to start or join threads.
         static HOLDS: Cell<bool> = const { Cell::new(false) };
-        /// The guard of `BIRTHS` while this thread forks.
+        /// The guard of `START_STOP` while this thread forks.
         static FORKING: Cell<Option<ManuallyDrop<MutexGuard<'static, bool>>>> =
             const { Cell::new(None) };
     }
@@ -179,7 +179,7 @@ mod process {
 
     /// Waits for a fork in progress to finish, and blocks further forks until the guard is dropped.
     pub fn hold_forks() -> Held {
-        let mut registered = BIRTHS.lock();
+        let mut registered = START_STOP.lock();
         if !*registered {
             // SAFETY: the three functions live as long as this code. They take and release one
             // lock. If the forking thread already holds the lock, they do nothing.
@@ -202,7 +202,7 @@ mod process {
     extern "C" fn before() {
         // A signal handler may fork while its own thread starts a thread. Waiting would deadlock.
         if !HOLDS.get() {
-            FORKING.set(Some(ManuallyDrop::new(BIRTHS.lock())));
+            FORKING.set(Some(ManuallyDrop::new(START_STOP.lock())));
         }
     }
 
@@ -265,8 +265,8 @@ mod tests {
     use crate::base::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     #[test]
-    fn a_thread_runs_when_start_returns_and_is_gone_when_end_does() {
-        let crew = ThreadGroup::default();
+    fn thread_runs_after_start_and_is_joined_by_end() {
+        let group = ThreadGroup::default();
         let (began, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         struct Ends(Arc<AtomicUsize>);
         impl Drop for Ends {
@@ -280,32 +280,34 @@ mod tests {
         for count in 1..=3 {
             let ended = ended.clone();
             let began = began.clone();
-            crew.start("crew", move || {
-                LAST.set(Some(Ends(ended)));
-                began.fetch_add(1, SeqCst);
-                assert_ne!(began.load(SeqCst), 2, "deliberate panic");
-            })
-            .unwrap();
-            assert_eq!(crew.gate.state.lock().begun, count);
+            group
+                .start("group", move || {
+                    LAST.set(Some(Ends(ended)));
+                    began.fetch_add(1, SeqCst);
+                    assert_ne!(began.load(SeqCst), 2, "deliberate panic");
+                })
+                .unwrap();
+            assert_eq!(group.gate.state.lock().begun, count);
         }
-        crew.gate.wait_until(|state| state.done == 3);
-        assert_eq!(ended.load(SeqCst), 0, "a thread ended before the crew");
-        crew.end();
+        group.gate.wait_until(|state| state.done == 3);
+        assert_eq!(ended.load(SeqCst), 0, "a thread ended before the group");
+        group.end();
         assert_eq!((began.load(SeqCst), ended.load(SeqCst)), (3, 3));
-        crew.end();
+        group.end();
     }
 
     #[test]
-    fn a_thread_may_end_its_own_crew() {
-        let crew = Arc::new(ThreadGroup::default());
+    fn thread_may_end_its_own_group() {
+        let group = Arc::new(ThreadGroup::default());
         let (done, waits) = std::sync::mpsc::channel();
-        crew.start("other", || {}).unwrap();
-        let own = crew.clone();
-        crew.start("own", move || {
-            own.end();
-            done.send(()).unwrap();
-        })
-        .unwrap();
+        group.start("other", || {}).unwrap();
+        let own = group.clone();
+        group
+            .start("own", move || {
+                own.end();
+                done.send(()).unwrap();
+            })
+            .unwrap();
         waits.recv().unwrap();
     }
 }

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Rela
 
 /// One bit for each number in use. A bitmap replaces a lock, because a forked child could inherit a
 /// lock held by a thread that does not exist in the child.
-static TAKEN: [AtomicU64; 1_024] = [const { AtomicU64::new(0) }; 1_024];
+static IN_USE: [AtomicU64; 1_024] = [const { AtomicU64::new(0) }; 1_024];
 /// The next number if all 65,536 bits are taken. These numbers are never reused.
-static BEYOND: AtomicUsize = AtomicUsize::new(TAKEN.len() * BITS);
+static NEXT_OVERFLOW: AtomicUsize = AtomicUsize::new(IN_USE.len() * BITS);
 
 const BITS: usize = u64::BITS as usize;
 
@@ -22,13 +22,13 @@ struct NumberOwner(usize);
 
 impl NumberOwner {
     fn take() -> NumberOwner {
-        let found = TAKEN.iter().enumerate().find_map(|(index, word)| {
+        let found = IN_USE.iter().enumerate().find_map(|(index, word)| {
             // AcqRel: the writes of the number's last owner are visible from here on.
             let with_one_more = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
             let before = word.fetch_update(AcqRel, Relaxed, with_one_more).ok()?;
             Some(index * BITS + before.trailing_ones() as usize)
         });
-        NumberOwner(found.unwrap_or_else(|| BEYOND.fetch_add(1, Relaxed)))
+        NumberOwner(found.unwrap_or_else(|| NEXT_OVERFLOW.fetch_add(1, Relaxed)))
     }
 }
 
@@ -36,17 +36,17 @@ impl Drop for NumberOwner {
     fn drop(&mut self) {
         // An exiting thread must not use its cached number after this.
         let _ = KNOWN.try_with(|known| known.set(UNKNOWN));
-        if let Some(word) = TAKEN.get(self.0 / BITS) {
+        if let Some(word) = IN_USE.get(self.0 / BITS) {
             word.fetch_and(!(1 << (self.0 % BITS)), AcqRel);
         }
     }
 }
 
-/// The value of [`KNOWN`] while the number is not cached and `MINE` must be read.
+/// The value of [`KNOWN`] while the number is not cached and `OWNER` must be read.
 const UNKNOWN: usize = usize::MAX;
 
 super::sync::thread_local! {
-    static MINE: NumberOwner = NumberOwner::take();
+    static OWNER: NumberOwner = NumberOwner::take();
     /// The cached number, which is faster to read.
     static KNOWN: Cell<usize> = const { Cell::new(UNKNOWN) };
 }
@@ -55,7 +55,7 @@ super::sync::thread_local! {
 pub struct ThreadNumber {
     number: usize,
     /// A number owned by this value alone, used after the thread's own number was released at exit.
-    lent: Option<NumberOwner>,
+    temporary: Option<NumberOwner>,
     own: PhantomData<*const ()>,
 }
 
@@ -65,7 +65,7 @@ impl ThreadNumber {
     pub fn mine() -> ThreadNumber {
         match KNOWN.try_with(Cell::get) {
             Ok(number) if number != UNKNOWN => {
-                ThreadNumber { number, lent: None, own: PhantomData }
+                ThreadNumber { number, temporary: None, own: PhantomData }
             }
             _ => ThreadNumber::find(),
         }
@@ -73,23 +73,23 @@ impl ThreadNumber {
 
     #[cold]
     fn find() -> ThreadNumber {
-        let (number, lent) = match MINE.try_with(|lease| lease.0) {
+        let (number, temporary) = match OWNER.try_with(|owner| owner.0) {
             Ok(number) => {
                 let _ = KNOWN.try_with(|known| known.set(number));
                 (number, None)
             }
             Err(_) => {
-                let lease = NumberOwner::take();
-                (lease.0, Some(lease))
+                let owner = NumberOwner::take();
+                (owner.0, Some(owner))
             }
         };
-        ThreadNumber { number, lent, own: PhantomData }
+        ThreadNumber { number, temporary, own: PhantomData }
     }
 
     /// Returns the number.
     #[inline]
     pub fn get(&self) -> usize {
-        debug_assert!(self.lent.as_ref().is_none_or(|lease| lease.0 == self.number));
+        debug_assert!(self.temporary.as_ref().is_none_or(|owner| owner.0 == self.number));
         self.number
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     use std::sync::{Barrier, Mutex};
 
     #[test]
-    fn threads_that_are_alive_have_different_numbers_and_give_them_back() {
+    fn live_threads_have_distinct_numbers_and_release_them() {
         // More threads than bits in a word.
         let count = if cfg!(miri) { 24 } else { 80 };
         for _ in 0..3 {

@@ -302,7 +302,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// capacity. Removed blocks stay in the retire list: the caller flushes it after unlocking the
     /// settings, because a deferred drop may run other drops that lock the settings.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
-        let usable = if policy == CachePolicy::None { 0 } else { self.unlent_bytes(bytes) };
+        let usable = if policy == CachePolicy::None { 0 } else { self.unreserved_bytes(bytes) };
         let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };
         let regrouped = self.shard_mask.swap(shards - 1, Relaxed) != shards - 1;
         let part = |at: usize| {
@@ -311,11 +311,11 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         };
         for (at, shard) in self.shards.iter().enumerate() {
             let mut evicted = Vec::new();
-            let mut frames = shard.0.lock();
+            let mut locked = shard.0.lock();
             // With another shard count, a block may belong to another shard and would not be found.
-            let lowest = if regrouped { 0 } else { part(at).min(frames.capacity_bytes()) };
-            frames.set_capacity(lowest, &mut evicted);
-            drop(frames);
+            let lowest = if regrouped { 0 } else { part(at).min(locked.capacity_bytes()) };
+            locked.set_capacity(lowest, &mut evicted);
+            drop(locked);
             drop(evicted);
         }
         for (at, shard) in self.shards.iter().enumerate() {

@@ -23,11 +23,11 @@ impl<H: Send + Sync + 'static> CacheReservation<H> {
     /// policy is [`CachePolicy::None`].
     pub fn of(cache: &Arc<BlockCache<H>>, bytes: u64) -> Option<CacheReservation<H>> {
         let policy = cache.settings.lock();
-        let (lent, capacity) = (cache.reserved_bytes(), cache.capacity_bytes());
-        if *policy == CachePolicy::None || lent.saturating_add(bytes) > capacity / 4 {
+        let (reserved, capacity) = (cache.reserved_bytes(), cache.capacity_bytes());
+        if *policy == CachePolicy::None || reserved.saturating_add(bytes) > capacity / 4 {
             return None;
         }
-        cache.reserved_bytes.store(lent + bytes, Relaxed);
+        cache.reserved_bytes.store(reserved + bytes, Relaxed);
         cache.apply_capacity(*policy, capacity);
         drop(policy);
         cache.retire_list.flush();
@@ -53,7 +53,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 
     /// Returns the part of a capacity of `bytes` that is left for blocks: the unreserved bytes, but
     /// at least half of the capacity.
-    pub(super) fn unlent_bytes(&self, bytes: u64) -> u64 {
+    pub(super) fn unreserved_bytes(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.reserved_bytes()).max(bytes / 2)
     }
 }
@@ -67,18 +67,18 @@ mod tests {
     /// Inserts blocks of 1 KiB each until the cache is full. Returns the used bytes.
     fn fill(cache: &BlockCache<u32>) -> u64 {
         for block in 0..10_000 {
-            let frame = CacheBlockBuf::zeroed(8, None).freeze(8, block);
-            cache.insert(BlockKey { file: 1, block }, frame, 1024, None);
+            let cached = CacheBlockBuf::zeroed(8, None).freeze(8, block);
+            cache.insert(BlockKey { file: 1, block }, cached, 1024, None);
         }
         cache.used_bytes()
     }
 
     #[test]
-    fn what_is_lent_holds_no_blocks_until_it_comes_back() {
+    fn reserved_capacity_holds_no_blocks_until_released() {
         for capacity in [64 << 10, 4 << 20] {
             let cache = Arc::new(BlockCache::new(CachePolicy::S3Fifo, capacity));
             assert_eq!(fill(&cache), capacity);
-            let loan = CacheReservation::of(&cache, capacity / 8).unwrap();
+            let reservation = CacheReservation::of(&cache, capacity / 8).unwrap();
             assert!(
                 cache.used_bytes() <= capacity - capacity / 8,
                 "too many blocks remained in the cache"
@@ -96,13 +96,13 @@ mod tests {
             assert!(fill(&cache) <= capacity / 8);
             assert!(fill(&cache) > 0);
             cache.set_capacity(capacity);
-            drop((loan, second));
+            drop((reservation, second));
             assert_eq!((cache.reserved_bytes(), fill(&cache)), (0, capacity));
         }
     }
 
     #[test]
-    fn nothing_is_lent_of_nothing() {
+    fn empty_cache_reserves_nothing() {
         let none = Arc::new(BlockCache::<u32>::new(CachePolicy::None, 1 << 20));
         let empty = Arc::new(BlockCache::<u32>::new(CachePolicy::Lru, 0));
         assert!(

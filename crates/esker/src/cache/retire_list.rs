@@ -28,13 +28,13 @@ pub struct RetireList<H> {
 }
 
 struct Retired<H> {
-    frames: Vec<CacheBlock<H>>,
+    blocks: Vec<CacheBlock<H>>,
     bytes: usize,
 }
 
 impl<H> Default for RetireList<H> {
     fn default() -> RetireList<H> {
-        let left = Mutex::new(Retired { frames: Vec::new(), bytes: 0 });
+        let left = Mutex::new(Retired { blocks: Vec::new(), bytes: 0 });
         RetireList { collector: Arc::default(), left, limit_bytes: AtomicUsize::new(0) }
     }
 }
@@ -48,10 +48,10 @@ impl<H: Send + Sync + 'static> RetireList<H> {
 
     /// Adds a block that was just removed from its slot. Drops nothing, so the caller may hold
     /// locks.
-    pub fn add(&self, frame: CacheBlock<H>) {
+    pub fn add(&self, block: CacheBlock<H>) {
         let mut left = self.left.lock();
-        left.bytes += frame.memory_bytes();
-        left.frames.push(frame);
+        left.bytes += block.memory_bytes();
+        left.blocks.push(block);
     }
 
     /// Hands all blocks to the epoch collector if they exceed the limit, at most 256 KiB.
@@ -73,12 +73,12 @@ impl<H: Send + Sync + 'static> RetireList<H> {
 
     fn empty_above(&self, bytes: usize) {
         let mut left = self.left.lock();
-        if left.frames.is_empty() || left.bytes <= bytes {
+        if left.blocks.is_empty() || left.bytes <= bytes {
             return;
         }
-        let frames = std::mem::take(&mut left.frames);
+        let blocks = std::mem::take(&mut left.blocks);
         left.bytes = 0;
         drop(left);
-        self.collector.defer_drop(frames);
+        self.collector.defer_drop(blocks);
     }
 }

@@ -294,8 +294,8 @@ impl Directory {
                 break;
             }
             // The bucket may fill the hole unless its preferred position lies after the hole.
-            let from_home = at.wrapping_sub(bucket.tag as usize) & mask;
-            if from_home >= (at.wrapping_sub(hole) & mask) {
+            let probe_distance = at.wrapping_sub(bucket.tag as usize) & mask;
+            if probe_distance >= (at.wrapping_sub(hole) & mask) {
                 self.buckets[hole] = bucket;
                 hole = at;
             }

@@ -33,7 +33,7 @@ impl<H> Default for Slot<H> {
 
 /// A cached reference: a cache block that an epoch guard keeps alive.
 pub struct CachedRef<'s, H> {
-    frame: ManuallyDrop<CacheBlock<H>>,
+    block: ManuallyDrop<CacheBlock<H>>,
     kept: PhantomData<&'s CacheBlock<H>>,
 }
 
@@ -42,7 +42,7 @@ impl<H> Deref for CachedRef<'_, H> {
 
     #[inline]
     fn deref(&self) -> &CacheBlock<H> {
-        &self.frame
+        &self.block
     }
 }
 
@@ -66,9 +66,9 @@ impl<H: Send + Sync + 'static> Slot<H> {
         }
         // SAFETY: `set` stored the address. The slot's reference to the block is dropped only after
         // `reading` ends, because `reading` began before the address was loaded.
-        let frame = unsafe { CacheBlock::at_address(address) };
-        frame.note_use();
-        Some(CachedRef { frame, kept: PhantomData })
+        let block = unsafe { CacheBlock::at_address(address) };
+        block.note_use();
+        Some(CachedRef { block, kept: PhantomData })
     }
 
     /// Replaces the slot's block by `content` and adds the old block to the retire list.
@@ -132,16 +132,16 @@ mod tests {
     use crate::base::cache_block::CacheBlockBuf;
     use std::sync::Arc;
 
-    fn frame<H>(header: H) -> CacheBlock<H> {
+    fn new_block<H>(header: H) -> CacheBlock<H> {
         CacheBlockBuf::zeroed(8, None).freeze(8, header)
     }
 
     #[test]
-    fn what_is_put_is_seen_until_it_is_replaced_and_dropped_once() {
+    fn slot_shows_block_until_replaced_and_drops_it_once() {
         let (place, list) = (Slot::default(), RetireList::default());
         let reading = list.collector().pin();
         assert!(place.load(&list, &reading).is_none());
-        let (first, second) = (frame(1u64), frame(2u64));
+        let (first, second) = (new_block(1u64), new_block(2u64));
         place.set(&list, Some(first.clone()));
         let seen = place.load(&list, &reading).unwrap();
         assert!(seen.is_same(&first));
@@ -162,10 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn uses_are_counted_up_to_three_and_begin_again() {
+    fn use_counter_saturates_at_three_and_resets() {
         let (place, list) = (Slot::default(), RetireList::default());
         for uses in [0, 1, 2, 3, 4, 9] {
-            let content = frame(5u32);
+            let content = new_block(5u32);
             content.note_use();
             place.set(&list, Some(content.clone()));
             for _ in 0..uses {
@@ -178,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_look_and_replace_lose_nothing_and_keep_nothing() {
+    fn concurrent_loads_and_replacements_leak_nothing() {
         let rounds = if cfg!(miri) { 40 } else { 20_000 };
         let (place, list) = (Arc::new(Slot::default()), Arc::new(RetireList::default()));
-        let values: Vec<CacheBlock<(u64, u64)>> = (0..4).map(|n| frame((n, !n))).collect();
+        let values: Vec<CacheBlock<(u64, u64)>> = (0..4).map(|n| new_block((n, !n))).collect();
         std::thread::scope(|scope| {
             for thread in 0..2 {
                 let (place, list, values) = (&place, &list, &values);
@@ -189,7 +189,8 @@ mod tests {
                     for round in 0..rounds {
                         // A new block, to which only the slot has a reference.
                         let n = (round + thread) as u64;
-                        let next = if n.is_multiple_of(3) { Some(frame((n, !n))) } else { None };
+                        let next =
+                            if n.is_multiple_of(3) { Some(new_block((n, !n))) } else { None };
                         place.set(list, next.or_else(|| values.get(n as usize % 5).cloned()));
                         if n.is_multiple_of(2) {
                             list.flush();

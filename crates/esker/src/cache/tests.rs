@@ -8,17 +8,17 @@ use super::*;
 use crate::base::cache_block::CacheBlockBuf;
 use CachePolicy::{Clock, Lru, S3Fifo, Sieve};
 
-mod wanted;
+mod admission;
 
 const POLICIES: [CachePolicy; 4] = [Lru, Clock, Sieve, S3Fifo];
 
 /// Creates an empty block whose header is `number`.
-fn frame(number: u64) -> CacheBlock<u64> {
+fn new_block(number: u64) -> CacheBlock<u64> {
     CacheBlockBuf::zeroed(0, None).freeze(0, number)
 }
 
-fn number(frame: Option<CacheBlock<u64>>) -> Option<u64> {
-    frame.map(|frame| *frame.header())
+fn number(found: Option<CacheBlock<u64>>) -> Option<u64> {
+    found.map(|block| *block.header())
 }
 
 /// A small random number generator (xorshift64*), which makes traces reproducible.
@@ -226,7 +226,7 @@ fn touch(cache: &BlockCache<u64>, key: u64, charge_bytes: u64) -> bool {
             true
         }
         None => {
-            let kept = cache.insert(block(key), frame(key), charge_bytes, None);
+            let kept = cache.insert(block(key), new_block(key), charge_bytes, None);
             assert_eq!(*kept.header(), key);
             false
         }
@@ -244,7 +244,7 @@ fn touch_on(cache: &BlockCache<u64>, slots: &Arc<BlockSlots<u64>>, key: u64) -> 
             true
         }
         None => {
-            let kept = cache.insert(block(key), frame(key), 1, SlotRef::new(slots, at));
+            let kept = cache.insert(block(key), new_block(key), 1, SlotRef::new(slots, at));
             assert_eq!(*kept.header(), key);
             false
         }
@@ -278,7 +278,7 @@ fn hit_rates(
 }
 
 #[test]
-fn each_policy_hits_as_often_as_its_plain_simulation() {
+fn each_policy_matches_hit_rate_of_simulation() {
     let traces = [
         ("zipfian", zipfian(7, 20_000, 120_000)),
         ("scan-polluted", scan_polluted(11, 10_000, 100_000)),
@@ -294,7 +294,7 @@ fn each_policy_hits_as_often_as_its_plain_simulation() {
 }
 
 #[test]
-fn hits_on_a_shelf_count_as_uses() {
+fn slot_hits_count_as_uses() {
     let trace = zipfian(7, 20_000, 120_000);
     for policy in POLICIES {
         let (ours, theirs) = hit_rates(policy, 1_000, &trace, Some(20_000));
@@ -303,7 +303,7 @@ fn hits_on_a_shelf_count_as_uses() {
 }
 
 #[test]
-fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
+fn slot_counts_up_to_three_uses_since_last_query() {
     let cache = BlockCache::new(Clock, 10);
     let slots = Arc::new(cache.block_slots(1, &Arc::default()));
     for uses in [0, 1, 3, 4, 300] {
@@ -318,11 +318,11 @@ fn a_shelf_counts_up_to_three_uses_since_it_was_last_asked() {
 }
 
 #[test]
-fn what_leaves_a_shelf_is_freed() {
+fn blocks_removed_from_slots_are_freed() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 10);
         let slots = Arc::new(cache.block_slots(100, &Arc::default()));
-        let blocks: Vec<CacheBlock<u64>> = (0..100).map(frame).collect();
+        let blocks: Vec<CacheBlock<u64>> = (0..100).map(new_block).collect();
         let held = || blocks.iter().filter(|block| block.ref_count() > 1).count();
         for (at, value) in blocks.iter().enumerate() {
             let key = block(at as u64);
@@ -339,7 +339,7 @@ fn what_leaves_a_shelf_is_freed() {
 }
 
 #[test]
-fn a_shelf_holds_what_the_cache_holds() {
+fn slots_hold_exactly_cached_blocks() {
     for policy in [Clock, Sieve, S3Fifo] {
         let cache = BlockCache::new(policy, 500);
         let slots = Arc::new(cache.block_slots(2_000, &Arc::default()));
@@ -369,7 +369,7 @@ fn a_shelf_holds_what_the_cache_holds() {
 }
 
 #[test]
-fn a_sharded_cache_hits_about_as_often_as_one_list() {
+fn sharded_cache_hit_rate_is_close_to_single_list() {
     let trace = zipfian(3, 20_000, 100_000);
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000 * 4096);
@@ -382,7 +382,7 @@ fn a_sharded_cache_hits_about_as_often_as_one_list() {
 }
 
 #[test]
-fn scan_resistant_policies_beat_lru_on_a_scan() {
+fn scan_resistant_policies_beat_lru_on_scan() {
     let trace = scan_polluted(5, 10_000, 100_000);
     let (lru, _) = hit_rates(Lru, 1_000, &trace, None);
     for policy in [Sieve, S3Fifo] {
@@ -392,7 +392,7 @@ fn scan_resistant_policies_beat_lru_on_a_scan() {
 }
 
 #[test]
-fn use_never_exceeds_the_capacity_while_it_grows_and_shrinks() {
+fn usage_stays_within_capacity_while_resized() {
     let mut random = Random(99);
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
@@ -423,7 +423,7 @@ fn use_never_exceeds_the_capacity_while_it_grows_and_shrinks() {
 }
 
 #[test]
-fn a_change_of_policy_keeps_what_is_held() {
+fn policy_change_keeps_cached_blocks() {
     let cache = BlockCache::new(Lru, 1_000);
     let mut random = Random(4);
     for round in 0..40 {
@@ -446,17 +446,17 @@ fn a_change_of_policy_keeps_what_is_held() {
 }
 
 #[test]
-fn the_first_insert_wins_and_a_giant_is_not_kept() {
+fn first_insert_wins_and_oversized_block_is_rejected() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
         let key = BlockKey { file: 1, block: 2 };
-        let first = cache.insert(key, frame(10), 600, None);
-        let second = cache.insert(key, frame(20), 600, None);
+        let first = cache.insert(key, new_block(10), 600, None);
+        let second = cache.insert(key, new_block(20), 600, None);
         assert!(first.is_same(&second));
-        let giant = cache.insert(BlockKey { file: 1, block: 3 }, frame(30), 1_001, None);
-        assert_eq!((*giant.header(), cache.used_bytes()), (30, 600));
+        let oversized = cache.insert(BlockKey { file: 1, block: 3 }, new_block(30), 1_001, None);
+        assert_eq!((*oversized.header(), cache.used_bytes()), (30, 600));
         // A block evicted while it is held stays valid for the holder.
-        cache.insert(BlockKey { file: 1, block: 4 }, frame(40), 1_000, None);
+        cache.insert(BlockKey { file: 1, block: 4 }, new_block(40), 1_000, None);
         assert_eq!((number(cache.get(&key)), *first.header()), (None, 10));
     }
 }
@@ -468,16 +468,16 @@ fn block_of(shard: usize) -> BlockKey {
 }
 
 #[test]
-fn the_parts_of_the_shards_are_the_capacity_together() {
+fn shard_capacities_add_up_to_capacity() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, MIB + 15);
         let part = MIB / 16;
         for shard in 0..16 {
             let key = block_of(shard);
             let most = if shard == 0 { part + 15 } else { part };
-            cache.insert(key, frame(1), most + 1, None);
+            cache.insert(key, new_block(1), most + 1, None);
             assert_eq!(number(cache.get(&key)), None, "{policy}: more than shard {shard} takes");
-            cache.insert(key, frame(2), most, None);
+            cache.insert(key, new_block(2), most, None);
             assert_eq!(number(cache.get(&key)), Some(2), "{policy}: shard {shard}");
         }
         assert_eq!(cache.used_bytes(), MIB + 15);
@@ -486,14 +486,14 @@ fn the_parts_of_the_shards_are_the_capacity_together() {
         assert_eq!((stats.insertions, stats.evictions), (16, 0), "{policy}");
         for shard in 0..16 {
             let other = (1_000..).map(block).find(|key| key.hash() >> 60 == shard as u64).unwrap();
-            cache.insert(other, frame(3), 1, None);
+            cache.insert(other, new_block(3), 1, None);
         }
         assert_eq!(cache.stats().evictions, 16, "{policy}: each shard evicts only its own blocks");
     }
 }
 
 #[test]
-fn more_room_takes_nothing_away_unless_blocks_move_to_other_shards() {
+fn larger_capacity_evicts_nothing_unless_blocks_change_shards() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
         let held = || (0..100).filter(|key| cache.get(&block(*key)).is_some()).count();
@@ -511,14 +511,14 @@ fn more_room_takes_nothing_away_unless_blocks_move_to_other_shards() {
 }
 
 #[test]
-fn a_removed_file_leaves_nothing_behind() {
+fn removed_file_leaves_no_blocks() {
     for policy in POLICIES {
         for capacity in [500_000, 4 * MIB] {
             let cache = BlockCache::new(policy, capacity);
             for round in 0..20u64 {
                 for n in 0..400 {
                     let key = BlockKey { file: round + n % 4, block: n as u32 };
-                    cache.insert(key, frame(n), 1_000, None);
+                    cache.insert(key, new_block(n), 1_000, None);
                     cache.get(&BlockKey { file: round + n % 4, block: n as u32 / 2 });
                 }
                 remove_file(&cache, round);
@@ -535,7 +535,7 @@ fn a_removed_file_leaves_nothing_behind() {
 }
 
 #[test]
-fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
+fn policy_change_keeps_frequently_used_blocks() {
     let cache = BlockCache::new(S3Fifo, 500_000);
     for key in 0..10 {
         for _ in 0..5 {
@@ -553,7 +553,7 @@ fn blocks_that_are_all_in_use_are_known_to_the_next_policy() {
 }
 
 #[test]
-fn many_threads_see_only_what_was_put_there() {
+fn concurrent_lookups_return_only_inserted_blocks() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 2 * MIB);
         let slots = Arc::new(cache.block_slots(4_000, &Arc::default()));

@@ -301,7 +301,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_lies_below_is_asked_by_key_and_by_range() {
+    fn older_data_is_looked_up_by_key_and_range() {
         let range = |first: &[u8], last: &[u8]| (first.to_vec(), last.to_vec());
         let ranges = vec![range(b"m", b"m"), range(b"d", b"f")];
         let mut below = OlderRanges::new(ranges, &KeyOrder::Bytewise);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_overlap_and_nest_in_any_order_are_found_as_by_looking_at_each() {
+    fn overlap_lookup_matches_linear_scan() {
         let ranges = proptest::collection::vec((any::<u8>(), any::<u8>()), 0..12);
         let config = ProptestConfig { failure_persistence: None, ..Default::default() };
         proptest!(config, |(ranges in ranges, reverse in any::<bool>())| {

@@ -80,7 +80,7 @@ impl Model {
             }
         }
         if self.policy == Policy::Fluid {
-            self.tend_base();
+            self.compact_base();
         }
     }
 
@@ -130,7 +130,7 @@ impl Model {
 
     /// Merges the small runs of the last level into its base once they reach `base_rewrite_ratio`
     /// times the base. Before that, merges the small runs with each other when they are too many.
-    fn tend_base(&mut self) {
+    fn compact_base(&mut self) {
         let last = self.last().min(self.levels.len() - 1);
         let runs = &mut self.levels[last];
         let Some(base) = runs.last().copied().filter(|_| runs.len() > 1) else { return };

@@ -23,8 +23,8 @@ use crate::tree::version::Version;
 
 /// Returns the next due plan whose inputs are not busy.
 pub fn pick(version: &Version, limits: &TreeLimits, busy: &BusySet) -> Option<Plan> {
-    let view = PickContext { version, limits, busy, shape: limits.shape() };
-    view.level_zero().or_else(|| (1..LEVELS).find_map(|level| view.level(level)))
+    let context = PickContext { version, limits, busy, shape: limits.shape() };
+    context.level_zero().or_else(|| (1..LEVELS).find_map(|level| context.level(level)))
 }
 
 /// Returns the next plan that is due only because of seek statistics (a seek compaction).
@@ -35,7 +35,7 @@ pub fn pick_seek_candidate(version: &Version, limits: &TreeLimits, busy: &BusySe
 /// Returns the compaction debt: the bytes that still must be pushed or merged.
 pub fn debt_bytes(version: &Version, limits: &TreeLimits) -> u64 {
     let empty = BusySet::default();
-    let view = PickContext { version, limits, busy: &empty, shape: limits.shape() };
+    let context = PickContext { version, limits, busy: &empty, shape: limits.shape() };
     let level_zero = &version.levels[0].guards[0];
     let waiting = level_zero.runs.len() >= limits.l0_runs_max;
     let mut debt = if waiting { level_zero.bytes() } else { 0 };
@@ -44,12 +44,12 @@ pub fn debt_bytes(version: &Version, limits: &TreeLimits) -> u64 {
         if level.is_empty() {
             continue;
         }
-        if view.is_over(number) {
+        if context.is_over(number) {
             debt += level.bytes().saturating_sub(limits.capacity_bytes(number));
         }
-        let most = view.runs_allowed(number);
-        let crowded = level.guards.iter().filter(|g| g.runs.len() > most);
-        debt += crowded.map(|g| g.bytes()).sum::<u64>();
+        let most = context.runs_allowed(number);
+        let over_limit = level.guards.iter().filter(|g| g.runs.len() > most);
+        debt += over_limit.map(|g| g.bytes()).sum::<u64>();
     }
     debt
 }
@@ -120,15 +120,15 @@ impl PickContext<'_> {
                 .guards
                 .iter()
                 .filter(|g| g.runs.len() > 1 && self.is_free(level, g))
-                .find_map(|g| self.tend_last(level, g));
+                .find_map(|g| self.compact_last(level, g));
         }
         let can_push = level < LEVELS - 1;
-        let crowded = content
+        let over_limit = content
             .guards
             .iter()
             .filter(|g| g.runs.len() >= self.shape.inner_runs.max(2) && self.is_free(level, g))
             .max_by_key(|g| g.runs.len());
-        if let Some(guard) = crowded {
+        if let Some(guard) = over_limit {
             if self.shape.push_inner == Push::Merge || !can_push {
                 return Some(self.merge_within(
                     level,
@@ -197,7 +197,7 @@ impl PickContext<'_> {
     }
 
     /// Returns the plan for a guard of the last level with several runs, if one is due.
-    fn tend_last(&self, level: usize, guard: &Guard) -> Option<Plan> {
+    fn compact_last(&self, level: usize, guard: &Guard) -> Option<Plan> {
         let count = guard.runs.len();
         if self.shape.last == Last::OneRun {
             return Some(self.merge_within(
@@ -217,8 +217,8 @@ impl PickContext<'_> {
                 "the small runs have reached the base rewrite ratio",
             ));
         }
-        let crowded = count > self.limits.last_runs_max.max(2);
-        crowded
+        let over_limit = count > self.limits.last_runs_max.max(2);
+        over_limit
             .then(|| self.merge_within(level, guard, count - 1, "a guard has too many small runs"))
     }
 

@@ -14,7 +14,7 @@ mod hot;
 mod levels;
 mod manual;
 mod model;
-mod older;
+mod older_data;
 mod runs;
 
 use super::*;
@@ -221,7 +221,7 @@ fn check(policy: Policy, cases: &[Case]) {
 }
 
 #[test]
-fn a_slice_is_busy_until_every_plan_that_reads_it_is_done() {
+fn fragment_is_busy_until_all_plans_that_read_it_end() {
     let version = version("0@1 #1 a..m 100; 0@2 #2 a..m 100; 1@1 #3 a..m 100");
     let mut busy = BusySet::default();
     let (one, both) = (reading(&version, &[(0, 1)]), reading(&version, &[(0, 1), (1, 3)]));
@@ -238,7 +238,7 @@ fn a_slice_is_busy_until_every_plan_that_reads_it_is_done() {
 }
 
 #[test]
-fn capacities_follow_the_fan_out_from_where_the_policy_begins() {
+fn level_capacities_follow_fan_out_and_saturate() {
     for (policy, one, two, split) in [
         (Policy::Leveled, 4_000, 16_000, Some(1000)),
         (Policy::Fluid, 16_000, 64_000, Some(3000)),
@@ -252,8 +252,8 @@ fn capacities_follow_the_fan_out_from_where_the_policy_begins() {
         assert_eq!(limits.split_guard_bytes(), split, "{policy:?}");
         // The limits convert between any two policies, and a capacity beyond `u64` saturates.
         for other in POLICIES {
-            let turned = limits.with_policy(other);
-            assert_eq!(turned.shape(), self::limits(other).shape());
+            let converted = limits.with_policy(other);
+            assert_eq!(converted.shape(), self::limits(other).shape());
         }
         let huge = TreeLimits { fan_out: 1 << 40, ..limits };
         assert_eq!(huge.capacity_bytes(7), u64::MAX);
@@ -261,7 +261,7 @@ fn capacities_follow_the_fan_out_from_where_the_policy_begins() {
 }
 
 #[test]
-fn pieces_are_a_guard_shared_among_its_runs_but_not_too_small() {
+fn new_guard_size_is_guard_size_divided_by_runs_with_minimum() {
     let pieces = |piece_min: u64, runs_max: u64| {
         let options = Options {
             guard_size_max_bytes: 3000,
@@ -282,7 +282,7 @@ fn pieces_are_a_guard_shared_among_its_runs_but_not_too_small() {
 }
 
 #[test]
-fn an_empty_version_needs_nothing_under_any_policy() {
+fn empty_version_needs_no_compaction() {
     for policy in POLICIES {
         check(policy, &[case("empty", "", "nothing", 0)]);
         assert_eq!(super::manual::plans(&empty(), &limits(policy), None, None).len(), 0);

@@ -63,14 +63,14 @@ impl DbInner {
                     }
                     if self.seek_heavy_memtable().is_some() {
                         drop(queue);
-                        self.freeze_seek_heavy();
+                        self.freeze_if_seek_heavy();
                         queue = self.queue.lock();
                         continue;
                     }
                     self.work.wait(&mut queue);
                 }
             };
-            self.record_outcome(self.with_room(|| self.flush_one(&next)), |queue| {
+            self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), |queue| {
                 &mut queue.flush_failed
             });
         }
@@ -87,15 +87,15 @@ impl DbInner {
     /// Freezes the active memtables if one is still
     /// [seek-heavy](crate::memtable::Memtable::is_seek_heavy). Does not wait for the commit lock,
     /// whose holder may wait for this thread.
-    fn freeze_seek_heavy(&self) {
+    fn freeze_if_seek_heavy(&self) {
         let Some(memtable) = self.seek_heavy_memtable() else { return };
         let frozen = self.committer.try_lock().is_some_and(|mut writer| {
             let options = self.options.load();
             let wanted = options.auto_compaction && options.merge_on_seeks && !memtable.is_empty();
             let is_active = writer.memtables.iter().any(|active| Arc::ptr_eq(&memtable, active));
-            let is_it = is_active && memtable.is_seek_heavy();
+            let is_same = is_active && memtable.is_seek_heavy();
             // This freeze is only advice: a write meets the same error again and reports it.
-            wanted && is_it && self.freeze(&mut writer).is_ok()
+            wanted && is_same && self.freeze(&mut writer).is_ok()
         });
         if !frozen {
             memtable.exclude_from_seek_flush();
@@ -138,14 +138,14 @@ impl DbInner {
 
     /// Does `work`. On a full device, waits until running compactions have freed the space of
     /// their unfinished output, and then does `work` once more.
-    pub fn with_room(&self, mut work: impl FnMut() -> Result<()>) -> Result<()> {
+    pub fn retry_with_space(&self, mut work: impl FnMut() -> Result<()>) -> Result<()> {
         let outcome = work();
         if !matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoSpace) {
             return outcome;
         }
-        let _way = {
+        let _waiter = {
             let mut queue = self.queue.lock();
-            queue.make_way += 1;
+            queue.space_waiters += 1;
             while queue.running > 0 && !queue.is_stopped() {
                 self.idle.wait(&mut queue);
             }
@@ -269,7 +269,7 @@ impl DbInner {
     }
 
     pub(super) fn compact_loop(&self) {
-        let _patience = purge_inline();
+        let _inline = purge_inline();
         loop {
             let (plan, is_more) = {
                 let mut queue = self.queue.lock();
@@ -278,7 +278,7 @@ impl DbInner {
                         return;
                     }
                     if !queue.exclusive
-                        && queue.make_way == 0
+                        && queue.space_waiters == 0
                         && let Some(plan) = self.pick(&queue.busy)
                     {
                         queue.busy.insert(&plan);
@@ -300,7 +300,8 @@ impl DbInner {
                 let mut queue = self.queue.lock();
                 queue.busy.remove(&plan);
                 queue.running -= 1;
-                if queue.make_way > 0 && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
+                if queue.space_waiters > 0
+                    && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
                 {
                     // It gave its space to a flush and starts again after it.
                     outcome = Ok(CompactionResult::default());
@@ -363,7 +364,7 @@ impl DbInner {
 
     /// Runs a plan and installs its output.
     fn compact(&self, plan: &Plan) -> Result<CompactionResult> {
-        let rest = self.new_rest(plan);
+        let job_yield = self.new_compaction_yield(plan);
         let trees = self.trees();
         let tree = &trees[plan.tree as usize];
         let view = self.read_state.load();
@@ -376,11 +377,11 @@ impl DbInner {
             version: version.clone(),
             output: self.output_config(tree, plan.output_level),
             stopped: &|| {
-                self.rest(&rest);
+                self.yield_to_readers(&job_yield);
                 let queue = self.queue.lock();
                 // A manual compaction that runs alone does not give up its space.
                 let alone = queue.exclusive && queue.running == 0;
-                queue.is_stopped() || (queue.make_way > 0 && !alone)
+                queue.is_stopped() || (queue.space_waiters > 0 && !alone)
             },
         };
         let opened = context.output.opened.clone();
@@ -436,7 +437,7 @@ impl DbInner {
         }
         let go_on = || {
             let queue = self.queue.lock();
-            let wanted = queue.exclusive || queue.make_way > 0 || !queue.frozen.is_empty();
+            let wanted = queue.exclusive || queue.space_waiters > 0 || !queue.frozen.is_empty();
             !(queue.is_stopped() || wanted || self.closed.load(Ordering::Relaxed))
         };
         // Only the new files: holding a file keeps it and its blocks.
@@ -498,7 +499,7 @@ impl DbInner {
     pub fn flush_here(&self, suffices: impl Fn(&Queue) -> bool) -> Result<()> {
         loop {
             // If two callers took the same memtable, the second would drop the one behind it.
-            let _turn = self.manual_job.lock();
+            let _job = self.manual_job.lock();
             let next = {
                 let queue = self.queue.lock();
                 match queue.frozen.front() {
@@ -522,7 +523,7 @@ impl DbInner {
         if waiting > 0 {
             return self.flush_here(|queue| queue.frozen.len() < waiting).map(|()| true);
         }
-        let _turn = self.manual_job.lock();
+        let _job = self.manual_job.lock();
         match self.pick(&Default::default()) {
             Some(plan) => self.compact(&plan).map(|_| true),
             None => Ok(false),
@@ -573,7 +574,7 @@ struct SpaceWaiter<'a>(&'a DbInner);
 
 impl Drop for SpaceWaiter<'_> {
     fn drop(&mut self) {
-        self.0.queue.lock().make_way -= 1;
+        self.0.queue.lock().space_waiters -= 1;
         self.0.work.notify_all();
     }
 }

@@ -6,7 +6,7 @@
 //! "Competitive snoopy caching", 1988).
 //!
 //! Invariants:
-//! * A job yields for at most [`REST_MS_PER_MIB`] per MiB that it reads, plus one sleep, each time
+//! * A job yields for at most [`YIELD_MS_PER_MIB`] per MiB that it reads, plus one sleep, each time
 //!   it is started.
 //! * No sleep begins while the debt is over two thirds of the value that slows writers, or over
 //!   [`DEBT_MEMTABLES`] memtables, or while a caller waits for the compaction.
@@ -21,18 +21,18 @@ use crate::fs::processor::ProcessorWait;
 
 /// Maximum yield time of a job, in ms per MiB that it reads: about as long as merging one MiB takes
 /// on a CPU shared with readers.
-const REST_MS_PER_MIB: u64 = 16;
+const YIELD_MS_PER_MIB: u64 = 16;
 /// Length of the first sleep, in which a job that was kept waiting checks for readers.
 const PROBE: Duration = Duration::from_millis(2);
 /// Minimum time until the next check after a check that found no readers.
 const PROBE_AGAIN: Duration = Duration::from_millis(50);
 /// Maximum length of one yield. After it the job continues until it is kept waiting again.
-const REST: Duration = Duration::from_millis(60);
+const YIELD_MAX: Duration = Duration::from_millis(60);
 /// Length of each later sleep. The conditions are checked again after each sleep.
 const SLEEP: Duration = Duration::from_millis(10);
 /// Minimum number of cache lookups per millisecond of a sleep that justify the yield. Compactions
 /// and readers that leave no trace in the cache statistics are not counted.
-const LOOKS_PER_MS: u64 = 100;
+const LOOKUPS_PER_MS: u64 = 100;
 /// CPU wait, in addition to a fifth of the elapsed time, that does not yet count as kept waiting.
 const WAITED_MIN: Duration = Duration::from_micros(200);
 /// A job yields only while the debt is at most its limit divided by this. Writers are slowed from
@@ -44,7 +44,7 @@ const DEBT_MEMTABLES: u64 = 8;
 /// The remaining yield time of a job, and the state of its last check.
 pub(super) struct CompactionYield {
     left: Duration,
-    looked: Instant,
+    checked_at: Instant,
     /// The thread's CPU wait at the last check.
     waited: Duration,
     probe_after: Instant,
@@ -55,9 +55,9 @@ pub(super) struct CompactionYield {
 trait Load {
     fn now(&self) -> Instant;
     /// Returns the number of cache lookups so far.
-    fn looks(&self) -> u64;
+    fn lookups(&self) -> u64;
     /// Returns whether the compaction is urgent and must not yield.
-    fn is_pressed(&self) -> bool;
+    fn is_urgent_now(&self) -> bool;
     fn sleep(&self, length: Duration);
 }
 
@@ -65,35 +65,35 @@ impl CompactionYield {
     /// Returns whether this thread was kept waiting for a CPU since the last check. `waited` is
     /// its total CPU wait so far.
     fn was_kept_waiting(&mut self, now: Instant, waited: Duration) -> bool {
-        let took = now.saturating_duration_since(self.looked);
+        let took = now.saturating_duration_since(self.checked_at);
         let since = waited.saturating_sub(self.waited);
-        (self.looked, self.waited) = (now, waited);
+        (self.checked_at, self.waited) = (now, waited);
         since > took / 5 + WAITED_MIN
     }
 
     /// Yields if this job should. `waited` is the job's total CPU wait so far. Returns the part of
     /// the yield during which there were readers.
-    fn poll(&mut self, world: &impl Load, waited: Duration) -> Duration {
-        let kept = self.was_kept_waiting(world.now(), waited);
-        if !kept || self.left.is_zero() || self.looked < self.probe_after {
+    fn poll(&mut self, load: &impl Load, waited: Duration) -> Duration {
+        let kept = self.was_kept_waiting(load.now(), waited);
+        if !kept || self.left.is_zero() || self.checked_at < self.probe_after {
             return Duration::ZERO;
         }
-        let (began, most) = (self.looked, REST.min(self.left));
-        let (mut slept, mut rested, mut nap) = (Duration::ZERO, Duration::ZERO, PROBE);
-        while slept < most && !world.is_pressed() {
-            let (looks, before) = (world.looks(), slept);
-            world.sleep(nap);
-            slept = world.now().saturating_duration_since(began);
+        let (began, most) = (self.checked_at, YIELD_MAX.min(self.left));
+        let (mut slept, mut yielded, mut sleep_length) = (Duration::ZERO, Duration::ZERO, PROBE);
+        while slept < most && !load.is_urgent_now() {
+            let (lookups, before) = (load.lookups(), slept);
+            load.sleep(sleep_length);
+            slept = load.now().saturating_duration_since(began);
             let length_ms = slept.saturating_sub(before).as_millis() as u64;
-            if world.looks().saturating_sub(looks) < length_ms * LOOKS_PER_MS {
+            if load.lookups().saturating_sub(lookups) < length_ms * LOOKUPS_PER_MS {
                 self.probe_after = began + slept + PROBE_AGAIN;
                 break;
             }
-            (rested, nap) = (slept, SLEEP);
+            (yielded, sleep_length) = (slept, SLEEP);
         }
         self.left = self.left.saturating_sub(slept);
-        self.looked = world.now();
-        rested
+        self.checked_at = load.now();
+        yielded
     }
 }
 
@@ -102,22 +102,22 @@ impl Load for DbInner {
         Instant::now()
     }
 
-    fn looks(&self) -> u64 {
+    fn lookups(&self) -> u64 {
         let stats = self.cache.stats();
         stats.hits + stats.misses
     }
 
-    fn is_pressed(&self) -> bool {
-        let knobs = &self.write_params;
-        let part = knobs.debt_limit_bytes.load(Ordering::Relaxed) / DEBT_PART;
-        let most = part.min(knobs.memtable_bytes.load(Ordering::Relaxed) * DEBT_MEMTABLES);
+    fn is_urgent_now(&self) -> bool {
+        let params = &self.write_params;
+        let part = params.debt_limit_bytes.load(Ordering::Relaxed) / DEBT_PART;
+        let most = part.min(params.memtable_bytes.load(Ordering::Relaxed) * DEBT_MEMTABLES);
         if self.debt_bytes.load(Ordering::Relaxed) > most {
             return true;
         }
         // Immutable memtables are not checked: their flush needs a CPU and no compaction, and they
         // already count as debt.
         let queue = self.queue.lock();
-        queue.stop || queue.idle_waiters > 0 || queue.exclusive || queue.make_way > 0
+        queue.stop || queue.idle_waiters > 0 || queue.exclusive || queue.space_waiters > 0
     }
 
     fn sleep(&self, length: Duration) {
@@ -127,22 +127,22 @@ impl Load for DbInner {
 
 impl DbInner {
     /// Creates the yield state for a job of the calling thread.
-    pub(super) fn new_rest(&self, plan: &Plan) -> RefCell<CompactionYield> {
+    pub(super) fn new_compaction_yield(&self, plan: &Plan) -> RefCell<CompactionYield> {
         // Under shuttle the scheduler picks the thread, so the clock says nothing about waiting.
         let never = plan.is_urgent || self.is_manual_background() || cfg!(esker_shuttle);
-        let left = Duration::from_millis((plan.est_bytes >> 20) * REST_MS_PER_MIB);
+        let left = Duration::from_millis((plan.est_bytes >> 20) * YIELD_MS_PER_MIB);
         let wait = (!never && !left.is_zero()).then(ProcessorWait::of_this_thread);
         let waited = wait.as_ref().and_then(ProcessorWait::waited).unwrap_or_default();
-        let looked = self.now();
-        RefCell::new(CompactionYield { left, looked, waited, probe_after: looked, wait })
+        let checked_at = self.now();
+        RefCell::new(CompactionYield { left, checked_at, waited, probe_after: checked_at, wait })
     }
 
-    /// Yields if the job of `rest` should.
-    pub(super) fn rest(&self, rest: &RefCell<CompactionYield>) {
-        let mut rest = rest.borrow_mut();
-        if let Some(waited) = rest.wait.as_ref().and_then(ProcessorWait::waited) {
-            let rested = rest.poll(self, waited);
-            self.counters.yielded_us.add(rested.as_micros() as u64);
+    /// Yields if the job of `job_yield` should.
+    pub(super) fn yield_to_readers(&self, job_yield: &RefCell<CompactionYield>) {
+        let mut job_yield = job_yield.borrow_mut();
+        if let Some(waited) = job_yield.wait.as_ref().and_then(ProcessorWait::waited) {
+            let yielded = job_yield.poll(self, waited);
+            self.counters.yielded_us.add(yielded.as_micros() as u64);
         }
     }
 }
@@ -160,45 +160,50 @@ mod tests {
         waits_us: u64,
         /// Device wait, in µs per millisecond of work.
         reads_us: u64,
-        looks_per_ms: u64,
+        lookups_per_ms: u64,
         /// The time at which the readers stop.
         readers_until_us: u64,
-        looks: Cell<u64>,
-        pressed_from_us: u64,
+        lookups: Cell<u64>,
+        urgent_from_us: u64,
     }
 
     impl Simulated {
-        fn new(waits_us: u64, looks_per_ms: u64) -> Simulated {
+        fn new(waits_us: u64, lookups_per_ms: u64) -> Simulated {
             Simulated {
                 began: Instant::now(),
                 now_us: Cell::new(0),
                 waits_us,
                 reads_us: 0,
-                looks_per_ms,
+                lookups_per_ms,
                 readers_until_us: u64::MAX,
-                looks: Cell::new(0),
-                pressed_from_us: u64::MAX,
+                lookups: Cell::new(0),
+                urgent_from_us: u64::MAX,
             }
         }
 
         fn pass(&self, us: u64) {
             let read_us = us.min(self.readers_until_us.saturating_sub(self.now_us.get()));
             self.now_us.set(self.now_us.get() + us);
-            self.looks.set(self.looks.get() + read_us * self.looks_per_ms / 1000);
+            self.lookups.set(self.lookups.get() + read_us * self.lookups_per_ms / 1000);
         }
 
         /// Works for `ms` and checks every 4 ms; returns the total yield with readers.
         fn work(&self, ms: u64, mib: u64) -> Duration {
-            let (left, looked) = (Duration::from_millis(mib * REST_MS_PER_MIB), self.now());
+            let (left, checked_at) = (Duration::from_millis(mib * YIELD_MS_PER_MIB), self.now());
             let zero = Duration::ZERO;
-            let mut rest =
-                CompactionYield { left, looked, waited: zero, probe_after: looked, wait: None };
-            let mut rested = zero;
-            for look in 1..=ms / 4 {
+            let mut job_yield = CompactionYield {
+                left,
+                checked_at,
+                waited: zero,
+                probe_after: checked_at,
+                wait: None,
+            };
+            let mut yielded = zero;
+            for check in 1..=ms / 4 {
                 self.pass(4_000 + 4 * self.reads_us);
-                rested += rest.poll(self, Duration::from_micros(look * 4 * self.waits_us));
+                yielded += job_yield.poll(self, Duration::from_micros(check * 4 * self.waits_us));
             }
-            rested
+            yielded
         }
     }
 
@@ -207,12 +212,12 @@ mod tests {
             self.began + Duration::from_micros(self.now_us.get())
         }
 
-        fn looks(&self) -> u64 {
-            self.looks.get()
+        fn lookups(&self) -> u64 {
+            self.lookups.get()
         }
 
-        fn is_pressed(&self) -> bool {
-            self.now_us.get() >= self.pressed_from_us
+        fn is_urgent_now(&self) -> bool {
+            self.now_us.get() >= self.urgent_from_us
         }
 
         fn sleep(&self, length: Duration) {
@@ -221,43 +226,47 @@ mod tests {
     }
 
     #[test]
-    fn a_job_rests_for_readers_and_no_longer_than_it_may() {
-        let rested = Simulated::new(400, 500).work(1_000, 100);
-        let most = Duration::from_millis(100 * REST_MS_PER_MIB);
-        assert!((most..=most + SLEEP).contains(&rested), "{rested:?}");
+    fn job_yields_to_readers_within_its_budget() {
+        let yielded = Simulated::new(400, 500).work(1_000, 100);
+        let most = Duration::from_millis(100 * YIELD_MS_PER_MIB);
+        assert!((most..=most + SLEEP).contains(&yielded), "{yielded:?}");
         // As long as much yield time is left, the readers get most of the time.
-        let world = Simulated::new(400, 500);
-        world.work(100, 1 << 20);
-        assert!(world.now_us.get() > 1_000_000, "{} us", world.now_us.get());
+        let machine = Simulated::new(400, 500);
+        machine.work(100, 1 << 20);
+        assert!(machine.now_us.get() > 1_000_000, "{} us", machine.now_us.get());
         // A job without yield time does not yield.
         assert_eq!(Simulated::new(400, 500).work(1_000, 0), Duration::ZERO);
     }
 
     #[test]
-    fn nobody_rests_where_there_is_a_processor_or_nobody_reads() {
+    fn no_yield_with_idle_cpu_or_without_readers() {
         assert_eq!(Simulated::new(0, 500).work(1_000, 100), Duration::ZERO);
         assert_eq!(Simulated::new(200, 500).work(1_000, 100), Duration::ZERO);
         // Waiting for a device is not waiting for a CPU.
-        let mut world = Simulated::new(0, 500);
-        world.reads_us = 2_000;
-        assert_eq!(world.work(1_000, 100), Duration::ZERO);
+        let mut machine = Simulated::new(0, 500);
+        machine.reads_us = 2_000;
+        assert_eq!(machine.work(1_000, 100), Duration::ZERO);
         // A job kept waiting by other threads than readers checks for readers now and then.
-        let world = Simulated::new(400, LOOKS_PER_MS / 2);
-        assert_eq!(world.work(1_000, 100), Duration::ZERO);
-        assert!((1_010_000..1_060_000).contains(&world.now_us.get()), "{} us", world.now_us.get());
+        let machine = Simulated::new(400, LOOKUPS_PER_MS / 2);
+        assert_eq!(machine.work(1_000, 100), Duration::ZERO);
+        assert!(
+            (1_010_000..1_060_000).contains(&machine.now_us.get()),
+            "{} us",
+            machine.now_us.get()
+        );
     }
 
     #[test]
-    fn a_rest_ends_when_the_readers_go_or_somebody_waits() {
-        let mut world = Simulated::new(400, 500);
-        world.readers_until_us = 34_000;
-        let rested = world.work(40, 100);
-        assert!((20..40).contains(&rested.as_millis()), "{rested:?}");
-        let mut world = Simulated::new(400, 500);
-        world.pressed_from_us = 34_000;
-        let rested = world.work(1_000, 100);
-        assert!((20..50).contains(&rested.as_millis()), "{rested:?}");
-        world.pressed_from_us = 0;
-        assert_eq!(world.work(1_000, 100), Duration::ZERO);
+    fn yield_ends_when_readers_stop_or_compaction_is_urgent() {
+        let mut machine = Simulated::new(400, 500);
+        machine.readers_until_us = 34_000;
+        let yielded = machine.work(40, 100);
+        assert!((20..40).contains(&yielded.as_millis()), "{yielded:?}");
+        let mut machine = Simulated::new(400, 500);
+        machine.urgent_from_us = 34_000;
+        let yielded = machine.work(1_000, 100);
+        assert!((20..50).contains(&yielded.as_millis()), "{yielded:?}");
+        machine.urgent_from_us = 0;
+        assert_eq!(machine.work(1_000, 100), Duration::ZERO);
     }
 }

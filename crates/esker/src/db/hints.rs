@@ -174,7 +174,7 @@ impl DbInner {
                 // everything up to `since`.
                 return Some(SearchStep {
                     key,
-                    view: self.read_state.load(),
+                    read_state: self.read_state.load(),
                     since: writer.next_seqno - 1,
                     hints,
                 });
@@ -185,10 +185,10 @@ impl DbInner {
 
     /// Steps over the invisible entries around a key. Holds no lock.
     fn walk(&self, begun: SearchStep) -> StepResult {
-        let SearchStep { key, view, since, hints } = begun;
+        let SearchStep { key, read_state, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let patience = self.options.load().thresholds.hint_search_lookups_max;
-        let run = DbIterator::new(view, &self.tables, since, everything, false)
+        let run = DbIterator::new(read_state, &self.tables, since, everything, false)
             .and_then(|iter| iter.tombstone_run(&key, hints, patience));
         StepResult { run: run.ok().flatten(), since }
     }
@@ -214,7 +214,7 @@ impl Drop for SampleGuard<'_> {
 /// A search step around `key`, in a read state that holds everything up to `since`.
 struct SearchStep {
     key: Arc<[u8]>,
-    view: Arc<ReadState>,
+    read_state: Arc<ReadState>,
     since: SeqNo,
     hints: Arc<Hints>,
 }

@@ -55,14 +55,14 @@ impl OpenHandle {
         }
         let inner = &self.inner;
         // Threads end and the lock is released even after a panic.
-        let told = |cause: String| {
+        let panic_error = |cause: String| {
             let message = format!("the close of the store panicked ({cause})");
             Err(Error::new(ErrorKind::Io, message).with_path(&inner.dir))
         };
-        let saved = catch_panic(|| inner.save_memtable()).unwrap_or_else(told);
+        let saved = catch_panic(|| inner.save_memtable()).unwrap_or_else(panic_error);
         inner.stop();
         inner.threads.end();
-        let closed = catch_panic(|| inner.finish()).unwrap_or_else(told);
+        let closed = catch_panic(|| inner.finish()).unwrap_or_else(panic_error);
         inner.lock.lock().take();
         saved.and(closed)
     }
@@ -80,7 +80,7 @@ impl DbInner {
         let sizes = sizes_here(&next);
         self.cache.set_policy(next.cache_policy);
         self.pool.set_capacity(sizes.memtable_bytes as usize);
-        self.write_params.adopt(&next, &sizes);
+        self.write_params.update(&next, &sizes);
         self.trees.load().iter().for_each(|tree| tree.adopt(&next));
         self.options.store(Arc::new(next));
         self.sizes.store(Arc::new(sizes));

@@ -183,12 +183,12 @@ impl Db {
         self.inner.get_at(None, key.as_ref(), self.seqno_of(options)?, options.fill_cache)
     }
 
-    /// Calls `see` with the value of `key` and returns its result. Returns `None` without calling
-    /// `see` when the key does not exist.
+    /// Calls `visit` with the value of `key` and returns its result. Returns `None` without calling
+    /// `visit` when the key does not exist.
     ///
     /// This is the cheapest get. It does not count a reference on a block in the cache, and such
     /// a count is a point of contention between threads. A value of up to 4 KiB is copied into a
-    /// buffer that the thread keeps, and `see` gets the copy. A longer value is passed in place.
+    /// buffer that the thread keeps, and `visit` gets the copy. A longer value is passed in place.
     ///
     /// ```
     /// # fn main() -> esker::Result<()> {
@@ -206,9 +206,9 @@ impl Db {
     pub fn read<R>(
         &self,
         key: impl AsRef<[u8]>,
-        see: impl FnOnce(&[u8]) -> R,
+        visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.inner.read_at(None, key.as_ref(), None, true, see)
+        self.inner.read_at(None, key.as_ref(), None, true, visit)
     }
 
     /// Does the same as [`Db::read`], at a snapshot or without filling the cache.
@@ -216,10 +216,10 @@ impl Db {
         &self,
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
-        see: impl FnOnce(&[u8]) -> R,
+        visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let (seqno, fill_cache) = (self.seqno_of(options)?, options.fill_cache);
-        self.inner.read_at(None, key.as_ref(), seqno, fill_cache, see)
+        self.inner.read_at(None, key.as_ref(), seqno, fill_cache, visit)
     }
 
     /// Returns the values of many keys as of one moment, in the order of `keys`. A key may occur
@@ -382,7 +382,8 @@ impl Db {
         self.inner.table_entries()
     }
 
-    /// Changes options of the open store, all or none of them. A change does not outlive the handle.
+    /// Changes options of the open store, all or none of them. A change does not outlive the
+    /// handle.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -166,17 +166,17 @@ impl Db {
         let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
-        if !found.entries.iter().any(|e| names::is_ours(&e.name)) {
+        if !found.entries.iter().any(|e| names::is_store_file(&e.name)) {
             return Err(Error::not_found("there is no store here").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         // List again: the lock's own file exists now.
         let found = list_dir(&*fs, dir)?;
-        // CURRENT first: without it the remaining files are no store.
-        let mut ours: Vec<&DirEntry> =
-            found.entries.iter().filter(|e| e.is_file && names::is_ours(&e.name)).collect();
-        ours.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));
-        for entry in ours {
+        // CURRENT first: without it the remaining files are not a store.
+        let mut store_files: Vec<&DirEntry> =
+            found.entries.iter().filter(|e| e.is_file && names::is_store_file(&e.name)).collect();
+        store_files.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));
+        for entry in store_files {
             let path = dir.join(&entry.name);
             fs.remove(&path).map_err(|e| Error::io(&path, "remove a file of the store", e))?;
             if entry.name == names::CURRENT {
@@ -211,9 +211,10 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             let holder = fs.read(&path, 256).unwrap_or_default();
             let holder = String::from_utf8_lossy(&holder).trim().to_string();
-            let who = if holder.is_empty() { "another process".to_string() } else { holder };
+            let holder_text =
+                if holder.is_empty() { "another process".to_string() } else { holder };
             let message =
-                format!("the store is open in {who}; open it read-only, or close it there");
+                format!("the store is open in {holder_text}; open it read-only, or close it there");
             Err(Error::new(ErrorKind::Locked, message).with_path(dir))
         }
         Err(error) => Err(Error::io(&path, "lock the store", error)),
@@ -223,7 +224,7 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
 /// Creates an empty store, after removing the remains of an interrupted creation.
 fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirListing) -> Result<()> {
     for entry in &found.entries {
-        if entry.is_file && names::is_ours(&entry.name) && entry.name != names::LOCK {
+        if entry.is_file && names::is_store_file(&entry.name) && entry.name != names::LOCK {
             let path = dir.join(&entry.name);
             fs.remove(&path)
                 .map_err(|e| Error::io(&path, "remove the files of an interrupted creation", e))?;
@@ -311,7 +312,7 @@ fn assemble(
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
-    let view = ReadState::of_trees(&replayed.memtables, &versions.current());
+    let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
     let dropped = versions.catalog().dropped().collect();
     Arc::new_cyclic(|me: &Weak<DbInner>| DbInner {
         keyspaces: Arc::new(Mutex::new(KeyspaceList::new(versions.catalog(), me.as_ptr().addr()))),
@@ -324,7 +325,7 @@ fn assemble(
         write_params: WriteParams::new(&options, &sizes),
         sizes: ArcSwap::from_pointee(sizes),
         options: ArcSwap::from_pointee(options),
-        read_state: EpochCell::new(Arc::new(view), cache.collector().clone()),
+        read_state: EpochCell::new(Arc::new(read_state), cache.collector().clone()),
         read_state_change: Mutex::new(()),
         options_change: Mutex::new(()),
         hints: ArcSwap::default(),

@@ -10,7 +10,7 @@ pub(super) const NEXT_LOG_FROM: u64 = 4;
 pub(crate) enum PendingWal {
     /// Not requested.
     #[default]
-    Unasked,
+    NotRequested,
     /// Requested by a writer.
     Wanted,
     /// Being created by a thread.

@@ -79,17 +79,17 @@ impl DbInner {
         fill_cache: bool,
         out: &mut Vec<u8>,
     ) -> Result<Option<Option<Slice>>> {
-        self.get_map(tree, key, seqno, fill_cache, |look| {
-            let value = look.value();
+        self.get_map(tree, key, seqno, fill_cache, |found| {
+            let value = found.value();
             if value.len() > COPIED_BYTES_MAX {
-                return Some(look.pin());
+                return Some(found.pin());
             }
             out.extend_from_slice(value);
             None
         })
     }
 
-    /// Returns the result of `see` on the value of `key` at `seqno`, or now. However long `see`
+    /// Returns the result of `visit` on the value of `key` at `seqno`, or now. However long `visit`
     /// runs, it keeps only its own value in memory.
     #[inline]
     pub fn read_at<R>(
@@ -98,15 +98,15 @@ impl DbInner {
         key: &[u8],
         seqno: Option<SeqNo>,
         fill_cache: bool,
-        see: impl FnOnce(&[u8]) -> R,
+        visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        // Taken out of the thread-local, so that `see` may read, too.
+        // Taken out of the thread-local, so that `visit` may read, too.
         let mut copy = COPY.try_with(Cell::take).unwrap_or_default();
         copy.clear();
         let found = self.copy_at(tree, key, seqno, fill_cache, &mut copy)?;
-        let seen = found.map(|pinned| see(pinned.as_deref().unwrap_or(&copy)));
+        let result = found.map(|pinned| visit(pinned.as_deref().unwrap_or(&copy)));
         let _ = COPY.try_with(|place| place.set(copy));
-        Ok(seen)
+        Ok(result)
     }
 
     /// Returns the values of `keys` at `seqno`, or all as of one moment.
@@ -151,18 +151,18 @@ impl DbInner {
     ) -> Result<DbIterator> {
         self.check_open()?;
         // This sequence number first, the hints last: see `iter::hints`.
-        let in_view = seqno.unwrap_or_else(|| self.visible_seqno());
-        let view = self.read_state.load();
+        let hints_seqno = seqno.unwrap_or_else(|| self.visible_seqno());
+        let read_state = self.read_state.load();
         let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
         if let Some(tree) = tree {
-            let view = view.other(tree.id).cloned();
-            let view = view.ok_or_else(|| Error::invalid("the tree does not exist"))?;
-            return DbIterator::new(view, &tree.tables, seqno, bounds, fill_cache);
+            let read_state = read_state.other(tree.id).cloned();
+            let read_state = read_state.ok_or_else(|| Error::invalid("the tree does not exist"))?;
+            return DbIterator::new(read_state, &tree.tables, seqno, bounds, fill_cache);
         }
         let hints = self.hints();
-        let mut iter = DbIterator::new(view, &self.tables, seqno, bounds, fill_cache)?;
+        let mut iter = DbIterator::new(read_state, &self.tables, seqno, bounds, fill_cache)?;
         if let Some(hints) = hints {
-            iter.set_hints(hints, in_view);
+            iter.set_hints(hints, hints_seqno);
         }
         Ok(iter)
     }

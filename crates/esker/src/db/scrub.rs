@@ -1,7 +1,8 @@
 //! The scrub: reads every byte of the store again and again in the background, at a set rate.
 //!
 //! Invariants: it changes nothing and holds one file at a time. Its findings are in the metrics.
-//! Reads and writes continue meanwhile. A file that was replaced while it was read is no finding.
+//! Reads and writes continue meanwhile. A file that was replaced while it was read is not a
+//! finding.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use crate::error::Result;
 use crate::tree::fragment::FileMeta;
 
 /// Minimum time between the end of a round and the start of the next.
-const REST: Duration = Duration::from_secs(1);
+const ROUND_PAUSE: Duration = Duration::from_secs(1);
 
 /// Rate limiter of the scrub.
 struct Pace {
@@ -30,11 +31,11 @@ impl DbInner {
         while self.wait_for_scrub(&mut pace, 0) {
             let Some((tree, file)) = self.table_after(last) else {
                 last = 0;
-                if !self.scrub_rest(&mut pace) {
+                if !self.scrub_logs_and_manifest(&mut pace) {
                     return;
                 }
                 self.counters.scrub_rounds.add(1);
-                pace.due = pace.due.max(Instant::now() + REST);
+                pace.due = pace.due.max(Instant::now() + ROUND_PAUSE);
                 continue;
             };
             last = file.number;
@@ -53,7 +54,7 @@ impl DbInner {
     }
 
     /// Reads the logs and the manifest; returns `false` when the store is closing.
-    fn scrub_rest(&self, pace: &mut Pace) -> bool {
+    fn scrub_logs_and_manifest(&self, pace: &mut Pace) -> bool {
         let mut reads = vec![self.verify_manifest()];
         match self.log_numbers() {
             Ok(logs) => reads.extend(logs.into_iter().map(|number| self.verify_log(number))),

@@ -68,7 +68,7 @@ pub(crate) struct Queue {
     /// Whether a caller compacts manually, or waits to; no other compaction starts.
     pub exclusive: bool,
     /// Number of space waiters. While there is one, compactions give up their space and wait.
-    pub make_way: usize,
+    pub space_waiters: usize,
     /// Number of idle waiters: callers that wait for compactions to end.
     pub idle_waiters: usize,
     /// The pending WAL.
@@ -112,17 +112,17 @@ pub(crate) struct WriteParams {
 
 impl WriteParams {
     pub fn new(options: &Options, sizes: &Sizes) -> WriteParams {
-        let knobs = WriteParams {
+        let params = WriteParams {
             memtable_bytes: AtomicU64::new(0),
             debt_limit_bytes: AtomicU64::new(0),
             durability: AtomicU8::new(0),
         };
-        knobs.adopt(options, sizes);
-        knobs
+        params.update(options, sizes);
+        params
     }
 
     /// Applies changed options.
-    pub fn adopt(&self, options: &Options, sizes: &Sizes) {
+    pub fn update(&self, options: &Options, sizes: &Sizes) {
         self.memtable_bytes.store(sizes.memtable_bytes, Ordering::Relaxed);
         self.debt_limit_bytes.store(sizes.debt_limit_bytes, Ordering::Relaxed);
         self.durability.store(options.durability as u8, Ordering::Relaxed);

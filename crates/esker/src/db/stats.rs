@@ -12,8 +12,9 @@ use crate::tree::fragment::Fragment;
 
 impl DbInner {
     /// Returns the metrics per level of all trees, from level 0 to the deepest nonempty level.
-    fn level_metrics(&self, view: &ReadState) -> Vec<LevelMetrics> {
-        let versions = || std::iter::once(view).chain(view.others().iter().map(|other| &**other));
+    fn level_metrics(&self, read_state: &ReadState) -> Vec<LevelMetrics> {
+        let versions =
+            || std::iter::once(read_state).chain(read_state.others().iter().map(|other| &**other));
         let versions = || versions().map(|state| &state.version);
         let deepest = versions().filter_map(|version| version.deepest_nonempty()).max();
         let mut levels = Vec::new();
@@ -43,15 +44,15 @@ impl DbInner {
 
     /// Returns the metrics for [`crate::Db::metrics`].
     pub fn metrics(&self) -> Metrics {
-        let view = self.read_state.load();
+        let read_state = self.read_state.load();
         let counters = &self.counters;
         let cache = self.cache.stats();
-        let files = view.files();
+        let files = read_state.files();
         Metrics {
-            levels: self.level_metrics(&view),
+            levels: self.level_metrics(&read_state),
             memory: MemoryMetrics {
-                active_memtable_bytes: view.active_bytes(),
-                frozen_memtables_bytes: view.frozen_bytes(),
+                active_memtable_bytes: read_state.active_bytes(),
+                frozen_memtables_bytes: read_state.frozen_bytes(),
                 pooled_bytes: self.pool.free_bytes() as u64,
                 cache_bytes: self.cache.used_bytes(),
                 cache_spare_bytes: self.cache.spare_bytes(),
@@ -78,7 +79,7 @@ impl DbInner {
             yielded_us: counters.yielded_us.get(),
             stalled_us: counters.stalled_us.get(),
             snapshots: self.snapshots.count() as u64,
-            frozen_memtables: view.frozen.len() as u64,
+            frozen_memtables: read_state.frozen.len() as u64,
             last_seqno: self.visible_seqno(),
             table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
             table_files: files.len() as u64,
@@ -93,10 +94,10 @@ impl DbInner {
 
     /// Returns the table list for [`crate::Db::tables`].
     pub fn table_entries(&self) -> Vec<TableEntry> {
-        let view = self.read_state.load();
+        let read_state = self.read_state.load();
         let mut entries: Vec<TableEntry> = Vec::new();
         for tree in self.trees.load().iter() {
-            let Some(version) = view.version_of(tree.id) else { continue };
+            let Some(version) = read_state.version_of(tree.id) else { continue };
             for (level, slices) in version.levels.iter().enumerate() {
                 let runs = slices.guards.iter().flat_map(|guard| &guard.runs);
                 for file in runs.flat_map(|run| &run.fragments).map(|fragment| &fragment.file) {
@@ -122,9 +123,10 @@ impl DbInner {
         if tree.order.compare(start, end) != KeyOrdering::Less {
             return Ok(0);
         }
-        let view = self.read_state.load();
+        let read_state = self.read_state.load();
         let mut bytes = 0;
-        for level in view.version_of(tree.id).into_iter().flat_map(|version| &version.levels) {
+        for level in read_state.version_of(tree.id).into_iter().flat_map(|version| &version.levels)
+        {
             for guard in level.guards.iter() {
                 for fragment in guard.runs.iter().flat_map(|r| &r.fragments) {
                     bytes += slice_size(tree, fragment, start, end)?;

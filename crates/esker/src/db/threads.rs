@@ -175,10 +175,10 @@ pub(super) fn catch_panic<R>(work: impl FnOnce() -> R) -> std::result::Result<R,
         // The scheduler must see each panic, and it ends threads by its own panics.
         return Ok(work());
     }
-    let said = |cause: Box<dyn Any + Send>| {
+    let message = |cause: Box<dyn Any + Send>| {
         let text = cause.downcast_ref::<&str>().copied();
         let text = text.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
         text.unwrap_or("the panic has no message").to_string()
     };
-    catch_unwind(AssertUnwindSafe(work)).map_err(said)
+    catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }

@@ -156,16 +156,16 @@ impl DbInner {
                 // A preallocated log, which was empty then.
                 return Ok(0);
             }
-            let ours = writer.log.iter().chain(&writer.unsynced_logs);
-            ours.filter(|log| log.number() == number).map(|log| log.len_bytes()).next()
+            let own_logs = writer.log.iter().chain(&writer.unsynced_logs);
+            own_logs.filter(|log| log.number() == number).map(|log| log.len_bytes()).next()
         };
         let mut reader = match LogReader::open(&*self.fs, &path, number) {
             Err(error) if error.is_missing_file() => return Ok(0),
             opened => opened?.until(written.unwrap_or(u64::MAX)),
         };
         while reader.next()?.is_some() {}
-        let at_mark = matches!(reader.end(), Some(LogEnd::Closed | LogEnd::Continued { .. }));
-        let whole = at_mark || written.is_none_or(|bytes| reader.at_bytes() >= bytes);
+        let at_marker = matches!(reader.end(), Some(LogEnd::Closed | LogEnd::Continued { .. }));
+        let whole = at_marker || written.is_none_or(|bytes| reader.at_bytes() >= bytes);
         if whole {
             return Ok(reader.at_bytes());
         }

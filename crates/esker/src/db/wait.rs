@@ -69,7 +69,7 @@ impl DbInner {
             if quiet && (self.read_only || self.pick(&queue.busy).is_none()) {
                 return Ok(());
             }
-            if quiet && !queue.exclusive && queue.make_way == 0 {
+            if quiet && !queue.exclusive && queue.space_waiters == 0 {
                 // There is work and no thread does it. A signal during a flush or a compaction
                 // would make the other threads find no work, signal that, and be woken again, until
                 // the flush or compaction ends.
@@ -85,7 +85,7 @@ impl DbInner {
         let last = {
             let mut writer = self.committer.lock();
             if !writer.memtables.is_empty() {
-                self.with_room(|| self.freeze(&mut writer))?;
+                self.retry_with_space(|| self.freeze(&mut writer))?;
             }
             // Under the writer-state lock: memtables frozen later do not belong to this call.
             self.last_frozen()
@@ -126,9 +126,9 @@ impl DbInner {
         Ok(())
     }
 
-    /// Bars other compactions and waits for the running ones. The bar holds as long as the returned
-    /// guard. The bar comes first: otherwise a running compaction is followed by the next, and
-    /// there is always one.
+    /// Blocks other compactions while the returned guard exists, and waits for the running ones.
+    /// The block comes first: otherwise each running compaction is followed by the next, and there
+    /// is always one.
     pub(super) fn block_compactions(&self) -> Result<CompactionBlock<'_>> {
         let mut queue = self.queue.lock();
         queue.idle_waiters += 1;
@@ -179,9 +179,9 @@ mod tests {
     }
 
     /// Simulates a running compaction in the queue. Between the end of that compaction and the end
-    /// of `compact_range`, other compactions may begin only if nothing bars them.
+    /// of `compact_range`, other compactions may begin only if nothing blocks them.
     #[test]
-    fn compact_range_bars_other_compactions_before_it_waits_for_those_that_run() {
+    fn compact_range_blocks_new_compactions_before_waiting() {
         let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
         db.put("key", "value").unwrap();
         db.inner.queue.lock().running += 1;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_close_ends_who_waits_for_compactions() {
+    fn close_wakes_callers_that_wait_for_compactions() {
         let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
         db.inner.queue.lock().running += 1;
         std::thread::scope(|scope| {

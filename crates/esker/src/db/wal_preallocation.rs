@@ -26,7 +26,7 @@ impl DbInner {
             return;
         }
         let mut queue = self.queue.lock();
-        if matches!(queue.pending_wal, PendingWal::Unasked) {
+        if matches!(queue.pending_wal, PendingWal::NotRequested) {
             queue.pending_wal = PendingWal::Wanted;
             drop(queue);
             self.work.notify_all();
@@ -40,7 +40,7 @@ impl DbInner {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let made = self.prepare_log(number);
         self.queue.lock().pending_wal =
-            made.map_or(PendingWal::Unasked, |l| PendingWal::Ready(Box::new(l)));
+            made.map_or(PendingWal::NotRequested, |l| PendingWal::Ready(Box::new(l)));
         self.idle.notify_all();
     }
 
@@ -72,8 +72,8 @@ impl DbInner {
         }
     }
 
-    /// Returns the log that continues the log of `writer`, and marks the end of the old log with the
-    /// new log's number.
+    /// Returns the log that continues the log of `writer`, and marks the end of the old log with
+    /// the new log's number.
     pub fn continue_log(&self, writer: &mut WriterState) -> Result<Option<LogWriter>> {
         let Some(old) = writer.log.as_mut() else { return Ok(None) };
         let start = LogStart {

@@ -102,13 +102,13 @@ impl DbInner {
 
     /// Records whether the next full memtable would make writers wait. The queue is locked.
     pub fn update_near_stall(&self, frozen: usize) {
-        let crowded = !self.is_manual_background()
+        let near = !self.is_manual_background()
             && frozen >= self.options.load().frozen_memtables_max as usize;
-        if !crowded {
+        if !near {
             let mut times = self.write_throttle.times.lock();
             (times.due, times.room_bytes) = (None, None);
         }
-        self.write_throttle.near_stall.store(crowded, Ordering::Relaxed);
+        self.write_throttle.near_stall.store(near, Ordering::Relaxed);
     }
 
     /// Sleeps for the delay of the debt throttle, in portions that a timer can keep.
@@ -179,7 +179,7 @@ impl DbInner {
             let held = writer.memtables.data_bytes();
             if held >= LARGE_BYTES && held as u64 + bytes > most {
                 self.wait_for_memtable()?;
-                self.with_room(|| self.freeze(&mut writer))?;
+                self.retry_with_space(|| self.freeze(&mut writer))?;
             }
         }
         let fits = |queue: &Queue| {
@@ -236,7 +236,7 @@ impl CommitHooks for DbInner {
         self.check_open()?;
         self.check_unbroken()?;
         self.wait_for_memtable()?;
-        self.with_room(|| self.freeze(writer))
+        self.retry_with_space(|| self.freeze(writer))
     }
 
     fn publish_hints(&self, hints: Arc<Hints>) {

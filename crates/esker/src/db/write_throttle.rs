@@ -121,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn short_pairs_and_many_writers_have_room_until_the_flush_is_done() {
+    fn memtable_does_not_fill_before_slow_flush_ends() {
         let memtable = 64 << 20;
         for (growth, writers, times_longer) in
             [(1.03, 1, 4), (2.5, 1, 3), (1.25, 16, 2), (2.5, 4, 2)]
         {
             let flushed = Duration::from_millis(200) * times_longer;
             let filled = filled_after(memtable, growth, writers, flushed);
-            let as_told = format!("{growth}, {writers}, {times_longer}: {filled}");
-            assert!((memtable / 2..memtable).contains(&filled), "{as_told}");
+            let case = format!("{growth}, {writers}, {times_longer}: {filled}");
+            assert!((memtable / 2..memtable).contains(&filled), "{case}");
         }
     }
 
     #[test]
-    fn nobody_is_told_to_wait_for_long() {
+    fn delay_is_bounded() {
         let (pace, now) = (WriteThrottle::default(), Instant::now());
         pace.times.lock().running_flush = Some((now, 1 << 30));
         for _ in 0..100 {

@@ -300,12 +300,12 @@ mod inner {
     fn current() -> Option<sigaction> {
         let mut now = MaybeUninit::<sigaction>::zeroed();
         // SAFETY: the call only reads the action, into a local buffer.
-        let told = unsafe { sigaction(libc::SIGBUS, ptr::null(), now.as_mut_ptr()) } == 0;
+        let succeeded = unsafe { sigaction(libc::SIGBUS, ptr::null(), now.as_mut_ptr()) } == 0;
         // SAFETY: zeros are a valid `sigaction`, and the call writes only a valid one.
-        told.then(|| unsafe { now.assume_init() })
+        succeeded.then(|| unsafe { now.assume_init() })
     }
 
-    fn is_ours(action: &sigaction) -> bool {
+    fn is_own_handler(action: &sigaction) -> bool {
         action.sa_sigaction == on_fault as *const () as usize
     }
 
@@ -327,20 +327,20 @@ mod inner {
 
     fn put_in_place() -> bool {
         let Some(before) = current() else { return false };
-        let mut ours = before;
-        ours.sa_sigaction = on_fault as *const () as usize;
+        let mut action = before;
+        action.sa_sigaction = on_fault as *const () as usize;
         // The previous handler must run as before: on the same stack and with the same mask.
         let inherited = match before.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => libc::SA_ONSTACK | libc::SA_RESTART,
             _ => before.sa_flags & !libc::SA_RESETHAND,
         };
-        ours.sa_flags = inherited | libc::SA_SIGINFO;
+        action.sa_flags = inherited | libc::SA_SIGINFO;
         // The previous action must be stored before the handler can be called.
         PREVIOUS.store(Box::into_raw(Box::new(before)), Ordering::Release);
         let mut replaced = MaybeUninit::<sigaction>::zeroed();
         // SAFETY: the handler has the type that SA_SIGINFO requires. Its code stays loaded: it is
         // in an executable or in a library that is never unloaded (`bindings/c/build.rs`).
-        let done = unsafe { sigaction(libc::SIGBUS, &ours, replaced.as_mut_ptr()) } == 0;
+        let done = unsafe { sigaction(libc::SIGBUS, &action, replaced.as_mut_ptr()) } == 0;
         // SAFETY: as in `current`.
         let replaced = unsafe { replaced.assume_init() };
         if done && replaced.sa_sigaction != before.sa_sigaction {
@@ -353,7 +353,7 @@ mod inner {
 
     /// Returns whether the handler is in place.
     pub(in super::super) fn is_installed() -> bool {
-        current().is_some_and(|now| is_ours(&now))
+        current().is_some_and(|now| is_own_handler(&now))
     }
 
     /// Makes the next copy of this thread check again whether the thread blocks SIGBUS.
@@ -365,12 +365,12 @@ mod inner {
     fn is_blocked() -> bool {
         let mut mask = MaybeUninit::<sigset_t>::zeroed();
         // SAFETY: the call only reads the mask, into a local buffer.
-        let told =
+        let succeeded =
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr()) } == 0;
         // SAFETY: the set was filled by the call, or is all zeros, which is an empty set.
         let blocked = unsafe { libc::sigismember(mask.as_ptr(), libc::SIGBUS) } != 0;
-        OPEN.set(told && !blocked);
-        blocked || !told
+        OPEN.set(succeeded && !blocked);
+        blocked || !succeeded
     }
 
     /// Copies `bytes` to `to`. After an error, any part of them may have been copied.

@@ -48,7 +48,7 @@ use crate::base::prefetch::prefetch_bytes;
 use crate::base::thread_group::ThreadGroup;
 
 /// Size of a window, in bytes: a multiple of every page size in use, and small enough that little
-/// memory is populated in vain.
+/// memory is populated without use.
 const WINDOW_BYTES: u64 = 256 << 10;
 
 /// Returns whether `file` is on a tested file system: ext2 to ext4, xfs, tmpfs, or an overlay,
@@ -148,7 +148,7 @@ fn fill(file: &File, index: u64, in_large: bool) -> io::Result<Window> {
 enum Next {
     /// Not requested.
     #[default]
-    Unasked,
+    NotRequested,
     /// Requested from the preparing thread.
     Asked,
     /// Prepared.
@@ -163,7 +163,7 @@ struct Request {
 }
 
 impl Request {
-    fn carry_out(self) {
+    fn run(self) {
         let mut next = self.next.lock();
         if !matches!(*next, Next::Asked) {
             return;
@@ -171,7 +171,7 @@ impl Request {
         let made = allocate(&self.file, self.index, self.index)
             .and_then(|()| fill(&self.file, self.index, self.in_large));
         // After a failure, the file maps the window itself and can report an error to its caller.
-        *next = made.map_or(Next::Unasked, Next::Ready);
+        *next = made.map_or(Next::NotRequested, Next::Ready);
     }
 }
 
@@ -204,7 +204,7 @@ impl Preparer {
 
     fn start() -> Option<Arc<Preparer>> {
         let (sender, receiver) = channel::<Request>();
-        let body = move || receiver.iter().for_each(Request::carry_out);
+        let body = move || receiver.iter().for_each(Request::run);
         let thread = ThreadGroup::default();
         thread.start("esker-log-pages", body).ok()?;
         Some(Arc::new(Preparer { queue: Some(sender), thread }))
@@ -281,7 +281,7 @@ impl MappedFile {
     /// Cancels the request for the next window. Waits for the preparing thread if it has already
     /// begun.
     fn forget_next(&mut self) {
-        *self.next.lock() = Next::Unasked;
+        *self.next.lock() = Next::NotRequested;
     }
 
     /// Allocates the blocks of all windows that an append of `len` bytes will touch.

@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unlinked_file_stays_readable_and_a_link_shares_bytes() {
+    fn unlinked_file_stays_readable_and_links_share_bytes() {
         let fs = MemFs::new();
         let dir = Path::new("/d");
         fs.create_dir(dir).unwrap();

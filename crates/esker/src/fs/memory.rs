@@ -197,7 +197,7 @@ mod tests {
         "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 
     #[test]
-    fn version_1_takes_the_least_limit_up_to_the_root() {
+    fn cgroup_v1_uses_lowest_limit_up_to_root() {
         let machine = Machine::new("4:memory:/a/b\n3:cpuset:/other\n0::/\n", V1);
         assert_eq!(machine.limit_mib(), None, "no files");
         let group = "sys/fs/cgroup/memory";
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_takes_the_least_limit_up_to_the_root() {
+    fn cgroup_v2_uses_lowest_limit_up_to_root() {
         let machine = Machine::new("0::/user.slice/app.scope\n", V2);
         let group = "sys/fs/cgroup/user.slice";
         machine.with(&format!("{group}/app.scope/memory.max"), "max\n");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_at_once_and_mounted_elsewhere() {
+    fn both_cgroup_versions_with_unusual_mount_points() {
         let mounts = "\
             40 1 0:32 / /mnt/my\\040groups rw - cgroup memory rw,relatime,memory\n\
             41 1 0:38 / /mnt/unified rw - cgroup2 cgroup2 rw\n";
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_sees_its_own_part_of_a_hierarchy() {
+    fn container_sees_its_own_part_of_hierarchy() {
         // The group's path is the host's path. The mount starts at that group.
         let v1 = "50 1 0:32 /docker/7 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
         let machine = Machine::new("4:memory:/docker/7/inner\n", v1);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_no_limit() {
+    fn unparsable_files_mean_no_limit() {
         assert_eq!(group_limit(Path::new("/nowhere/at/all")), None);
         for (cgroup, mounts) in [
             ("", ""),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_some_memory() {
+    fn memory_of_this_process_is_positive() {
         assert!(available_bytes() > MIB);
     }
 }

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parent_of_a_bare_name_is_here() {
+    fn parent_of_bare_name_is_current_directory() {
         assert_eq!(parent_of(Path::new("a/b")), Path::new("a"));
         assert_eq!(parent_of(Path::new("b")), Path::new("."));
         assert_eq!(parent_of(Path::new("/b")), Path::new("/"));

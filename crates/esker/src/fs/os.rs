@@ -22,7 +22,7 @@ use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const DIR_MODE: Mode = Mode::from_raw_mode(0o700);
 /// Flags for opening an existing file.
-const THERE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
+const EXISTING_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
 /// Flags for creating a new file.
 const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 #[cfg(target_os = "linux")]
@@ -160,13 +160,13 @@ impl Fs for OsFs {
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        let file = regular(self.open(path, THERE | OFlags::WRONLY)?)?;
+        let file = regular(self.open(path, EXISTING_FLAGS | OFlags::WRONLY)?)?;
         let end_bytes = file.metadata()?.len();
         Ok(Box::new(OsWritable { file, end_bytes }))
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
-        let flags = THERE | OFlags::RDONLY;
+        let flags = EXISTING_FLAGS | OFlags::RDONLY;
         // Without this flag, each read checks whether to update the access time. Only the owner of
         // the file may set the flag.
         let file = self.open(path, flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
@@ -177,7 +177,7 @@ impl Fs for OsFs {
     }
 
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {
-        let file = regular(self.open(path, THERE | OFlags::RDONLY)?)?;
+        let file = regular(self.open(path, EXISTING_FLAGS | OFlags::RDONLY)?)?;
         let mut bytes = Vec::new();
         file.take(len_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > len_bytes_max {
@@ -231,24 +231,24 @@ impl Fs for OsFs {
     fn list(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let dir = Dir::new(self.open(path, OFlags::DIRECTORY | OFlags::RDONLY)?)?;
         // A removed directory looks empty.
-        self.place(path).check_there()?;
+        self.place(path).check_exists()?;
         entries(dir)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.place(path).check_there()?;
+        self.place(path).check_exists()?;
         self.open(path, OFlags::RDONLY)?.sync_all()
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         let place = self.place(path);
         if place.names_pin() {
-            return place.check_there().map(|()| true);
+            return place.check_exists().map(|()| true);
         }
-        let look = |place: &Lookup<'_>| {
+        let stat = |place: &Lookup<'_>| {
             rustix::fs::statat(place.dir, place.name, AtFlags::SYMLINK_NOFOLLOW)
         };
-        match self.at(path, look) {
+        match self.at(path, stat) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -257,7 +257,7 @@ impl Fs for OsFs {
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         match self.place(path) {
-            Lookup { pin: Some(pin), name, .. } if !pin.is_where_it_was() => {
+            Lookup { pin: Some(pin), name, .. } if !pin.is_unmoved() => {
                 let now = pin.path_now();
                 Ok(if name == Path::new(".") { now } else { now.join(name) })
             }
@@ -275,7 +275,7 @@ impl Fs for OsFs {
             Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
             Ok(()) | Err(std::fs::TryLockError::Error(_)) => {}
         }
-        let mut file = regular(self.open(path, THERE | OFlags::CREATE | OFlags::RDWR)?)?;
+        let mut file = regular(self.open(path, EXISTING_FLAGS | OFlags::CREATE | OFlags::RDWR)?)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return Err(taken()),
@@ -340,7 +340,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn files_are_private_and_only_regular_ones_are_opened() {
+    fn files_are_private_and_only_regular_files_open() {
         let dir = tempfile::tempdir().unwrap();
         let (fs, root) = (OsFs::default(), dir.path().join("d"));
         fs.create_dir(&root).unwrap();
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn reading_leaves_the_time_of_access_as_it_is() {
+    fn reads_leave_access_time_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         OsFs::default().create_new(&path).unwrap().append(b"abc").unwrap();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_goes_to_the_end_wherever_a_write_went_before() {
+    fn append_after_positioned_write_goes_to_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let mut file = OsFs::default().create_new(&path).unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_directory_stays_the_one_it_is_wherever_it_goes() {
+    fn pinned_directory_follows_rename() {
         let root = tempfile::tempdir().unwrap();
         let (dir, other) = (root.path().join("d"), root.path().join("other"));
         let os = OsFs::default();
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_directory_is_an_error_and_nothing_is_made_elsewhere() {
+    fn removed_directory_is_an_error_and_creates_nothing() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("d");
         let os = OsFs::default();
@@ -461,15 +461,18 @@ mod tests {
             fs.lock(&path, "me").map(drop),
         ];
         for (which, outcome) in errors.into_iter().enumerate() {
-            let said = outcome.unwrap_err().to_string();
-            assert!(said.contains(&format!("{} was removed", dir.display())), "{which}: {said}");
+            let message = outcome.unwrap_err().to_string();
+            assert!(
+                message.contains(&format!("{} was removed", dir.display())),
+                "{which}: {message}"
+            );
         }
         assert_eq!(os.list(&dir).unwrap().len(), 1);
         assert!(fs.remove_dir(&dir).is_err(), "the directory under the path is another one");
     }
 
     #[test]
-    fn a_lock_on_a_pinned_directory_ends_with_the_lock() {
+    fn pinned_directory_lock_excludes_others_until_dropped() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("LOCK");
         let pinned = || OsFs::default().pinned(root.path()).unwrap().unwrap();
@@ -484,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_exclusive_and_names_its_holder() {
+    fn lock_is_exclusive_and_names_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let held = OsFs::default().lock(&path, "process 1").unwrap();

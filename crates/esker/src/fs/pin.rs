@@ -48,7 +48,7 @@ impl Pin {
     }
 
     /// Returns whether the directory is still at its original path.
-    pub fn is_where_it_was(&self) -> bool {
+    pub fn is_unmoved(&self) -> bool {
         self.is(&self.path)
     }
 
@@ -68,7 +68,7 @@ impl Pin {
 
     /// Returns an error unless the directory is still at its original path.
     pub fn check_name(&self) -> io::Result<()> {
-        if self.is_where_it_was() {
+        if self.is_unmoved() {
             return Ok(());
         }
         let message = "a store was opened under this path, and its directory was moved or removed \
@@ -77,7 +77,7 @@ impl Pin {
     }
 
     /// Returns an error if the directory was removed.
-    pub fn check_there(&self) -> io::Result<()> {
+    pub fn check_exists(&self) -> io::Result<()> {
         match fstat(&self.dir) {
             Ok(held) if held.st_nlink == 0 => {
                 let path = self.path.display();
@@ -115,15 +115,15 @@ impl<'a> Lookup<'a> {
     }
 
     /// Returns an error if the pinned directory of this lookup was removed.
-    pub fn check_there(&self) -> io::Result<()> {
-        self.pin.map_or(Ok(()), Pin::check_there)
+    pub fn check_exists(&self) -> io::Result<()> {
+        self.pin.map_or(Ok(()), Pin::check_exists)
     }
 
     /// Returns `error`, or, if `error` is `NotFound` because the pinned directory was removed, an
     /// error that says so.
     pub fn explain(&self, error: io::Error) -> io::Error {
         match error.kind() {
-            io::ErrorKind::NotFound => self.check_there().err().unwrap_or(error),
+            io::ErrorKind::NotFound => self.check_exists().err().unwrap_or(error),
             _ => error,
         }
     }

@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn files_are_private_and_only_regular_ones_are_opened() {
+    fn files_are_private_and_only_regular_files_open() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let (fs, root) = (OsFs::default(), dir.path().join("d"));
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_goes_to_the_end_wherever_a_write_went_before() {
+    fn append_after_positioned_write_goes_to_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let mut file = OsFs::default().create_new(&path).unwrap();
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_by_seek_are_those_by_offset() {
+    fn seek_based_io_matches_positioned_io() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let all: Vec<u8> = (0..40_000u32).flat_map(u32::to_le_bytes).collect();
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_exclusive_and_names_its_holder() {
+    fn lock_is_exclusive_and_names_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let held = OsFs::default().lock(&path, "process 1").unwrap();

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_number_is_the_wait() {
+    fn wait_is_second_field_of_schedstat() {
         assert_eq!(parse(b"829448 122458 2\n"), Some(Duration::from_nanos(122_458)));
         for text in [&b""[..], b"1", b"1 x 3", b"1 -2 3", b"\xff 1 2"] {
             assert_eq!(parse(text), None);
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn what_is_counted_only_grows() {
+    fn wait_time_is_monotonic() {
         let wait = ProcessorWait::of_this_thread();
         let before = wait.waited();
         std::thread::yield_now();

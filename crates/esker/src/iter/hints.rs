@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_hints_become_one_and_touching_ones_do_not() {
+    fn overlapping_hints_merge_and_adjacent_hints_do_not() {
         let order = KeyOrder::Bytewise;
         let mut hints = Hints::new(HINTS_MAX);
         assert!(hints.add(&order, hint(10, 20, 1)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_believes_hints_up_to_its_own_number_and_no_bound_is_inside() {
+    fn reader_uses_hints_up_to_its_seqno_and_bounds_are_exclusive() {
         let order = KeyOrder::Bytewise;
         let mut hints = Hints::new(HINTS_MAX);
         hints.add(&order, hint(10, 20, 7));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_put_cuts_a_hint_in_two_until_it_was_cut_too_often() {
+    fn put_splits_hint_until_split_limit() {
         let order = KeyOrder::Bytewise;
         let mut hints = Hints::new(HINTS_MAX);
         hints.add(&order, hint(10, 200, 7));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_and_its_parts_are_cut_so_often_in_any_order() {
+    fn splits_of_one_hint_are_limited() {
         let order = KeyOrder::Bytewise;
         for order_of_keys in [|n: u8| n.reverse_bits(), |n: u8| n, |n: u8| n.wrapping_mul(91)] {
             let mut hints = Hints::new(HINTS_MAX);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hints_that_spare_the_least_go_first() {
+    fn hints_that_skip_least_are_evicted_first() {
         let order = KeyOrder::Bytewise;
         let mut hints = Hints::new(HINTS_MAX);
         for at in 0..=HINTS_MAX as u8 {
@@ -328,9 +328,9 @@ mod tests {
     }
 
     /// Compares bytes with the upper half first, and letters without case.
-    struct Strange;
+    struct CustomOrder;
 
-    impl Comparator for Strange {
+    impl Comparator for CustomOrder {
         fn name(&self) -> &str {
             "strange"
         }
@@ -341,9 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn every_order_keeps_what_was_added_and_loses_what_was_put() {
+    fn hints_match_model_in_every_order() {
         use proptest::prelude::*;
-        let orders = [KeyOrder::Bytewise, KeyOrder::Reverse, KeyOrder::Custom(Arc::new(Strange))];
+        let orders =
+            [KeyOrder::Bytewise, KeyOrder::Reverse, KeyOrder::Custom(Arc::new(CustomOrder))];
         let steps = proptest::collection::vec((any::<bool>(), any::<u8>(), any::<u8>()), 1..60);
         proptest!(ProptestConfig { failure_persistence: None, ..Default::default() },
         |(steps in steps, which in 0usize..3)| {
@@ -367,8 +368,8 @@ mod tests {
                     prop_assert_eq!(hints.cut(order, &[a]), was);
                 }
                 for key in 0..=255u8 {
-                    let told = covers(order, &hints, key);
-                    prop_assert!(!told || dead[key as usize], "{key} is not known to be dead");
+                    let hidden = covers(order, &hints, key);
+                    prop_assert!(!hidden || dead[key as usize], "{key} is not known to be dead");
                 }
                 for pair in hints.all().windows(2) {
                     let apart = (pair[0].before.as_deref(), pair[1].after.as_deref());

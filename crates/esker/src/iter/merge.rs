@@ -19,7 +19,7 @@
 //!    one child the list is empty, and the merge is that child.
 //! 3. With two or more list entries, the head of each equals the head of its child's key.
 
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SeqNo, head16};
 use crate::base::order::KeyOrder;
 use crate::base::rows::RowBatch;
@@ -35,7 +35,7 @@ struct MergeEntry {
     head: u128,
     child: u32,
     /// Whether the child is deferred, so that its key is a bound.
-    late: bool,
+    deferred: bool,
 }
 
 /// The union of sorted sources. An entry that two sources share appears once for each.
@@ -82,19 +82,19 @@ impl MergeCursor {
     fn before_by_key(&self, a: MergeEntry, b: MergeEntry) -> bool {
         let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
         let by_key = self.order.compare(x.key(), y.key());
-        if a.late || b.late {
+        if a.deferred || b.deferred {
             // A deferred child comes first, because it may hold a newer version of the key that is
             // its bound.
-            return by_key.then(b.late.cmp(&a.late)).then(a.child.cmp(&b.child)).is_lt();
+            return by_key.then(b.deferred.cmp(&a.deferred)).then(a.child.cmp(&b.child)).is_lt();
         }
         let by_version = || y.seqno().cmp(&x.seqno());
         by_key.then_with(by_version).then(a.child.cmp(&b.child)).is_lt() == self.forward
     }
 
     #[inline]
-    fn entry(&self, child: usize, late: bool) -> MergeEntry {
+    fn entry(&self, child: usize, deferred: bool) -> MergeEntry {
         let head = if self.order.has_heads() { head16(self.children[child].key()) } else { 0 };
-        MergeEntry { head, child: child as u32, late }
+        MergeEntry { head, child: child as u32, deferred }
     }
 
     /// Rebuilds the list from the positions of the children, none of which is deferred.
@@ -106,8 +106,8 @@ impl MergeCursor {
         }
         let mut sorted = std::mem::take(&mut self.sorted);
         sorted.clear();
-        let standing = (0..self.children.len()).filter(|&child| self.children[child].valid());
-        sorted.extend(standing.map(|child| self.entry(child, false)));
+        let positioned = (0..self.children.len()).filter(|&child| self.children[child].valid());
+        sorted.extend(positioned.map(|child| self.entry(child, false)));
         self.sort(sorted);
     }
 
@@ -137,7 +137,7 @@ impl MergeCursor {
 
     /// Reverses the direction. Every child moves past the merge's position in the new direction.
     #[cold]
-    fn turn(&mut self, forward: bool) -> Result<()> {
+    fn reverse(&mut self, forward: bool) -> Result<()> {
         let top = self.top;
         super::copy_into(&mut self.pivot, self.children[top].key());
         let seqno = self.children[top].seqno();
@@ -154,10 +154,10 @@ impl MergeCursor {
         Ok(())
     }
 
-    /// Moves the first list entry to its new place after its child has moved. `late` says whether
-    /// the child is deferred.
+    /// Moves the first list entry to its new place after its child has moved. `deferred` says
+    /// whether the child is deferred.
     #[inline]
-    fn settle(&mut self, late: bool) {
+    fn settle(&mut self, deferred: bool) {
         if self.children.len() == 1 {
             self.valid = self.children[0].valid();
         } else if !self.children[self.top].valid() {
@@ -166,7 +166,7 @@ impl MergeCursor {
             self.top = self.sorted.first().map_or(0, |entry| entry.child as usize);
         } else {
             self.valid = true;
-            let moved = self.entry(self.top, late);
+            let moved = self.entry(self.top, deferred);
             self.sorted[0] = moved;
             if self.sorted.len() > 1 && !self.before(moved, self.sorted[1]) {
                 self.sink(moved);
@@ -177,12 +177,12 @@ impl MergeCursor {
     /// Returns whether the first list entry belongs to a deferred child.
     #[inline]
     fn is_late(&self) -> bool {
-        self.sorted.first().is_some_and(|entry| entry.late)
+        self.sorted.first().is_some_and(|entry| entry.deferred)
     }
 
     /// Materializes deferred children until the first list entry is not deferred.
     #[cold]
-    fn await_first(&mut self) -> Result<()> {
+    fn load_first(&mut self) -> Result<()> {
         let (key, seqno) = (std::mem::take(&mut self.sought.0), self.sought.1);
         let mut done = Ok(true);
         while self.is_late() && done.is_ok() {
@@ -223,7 +223,7 @@ impl Cursor for MergeCursor {
         self.place(false, |child| child.seek_to_last())
     }
 
-    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+    fn prefetch_seek(&mut self, key: &[u8], step: PrefetchStep, deepest: bool) {
         if let Some((last, others)) = self.children.split_last_mut() {
             others.iter_mut().for_each(|child| child.prefetch_seek(key, step, false));
             last.prefetch_seek(key, step, deepest);
@@ -233,10 +233,10 @@ impl Cursor for MergeCursor {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         // The children's CPU cache misses overlap.
         if self.children.len() > 1 {
-            self.prefetch_seek(key, Foresee::Index, true);
-            self.prefetch_seek(key, Foresee::Block, true);
+            self.prefetch_seek(key, PrefetchStep::Index, true);
+            self.prefetch_seek(key, PrefetchStep::Block, true);
         }
-        if self.seek_deferred(key, seqno, true)? { self.await_first() } else { Ok(()) }
+        if self.seek_deferred(key, seqno, true)? { self.load_first() } else { Ok(()) }
     }
 
     fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
@@ -251,8 +251,8 @@ impl Cursor for MergeCursor {
         let count = self.children.len();
         for (at, child) in self.children.iter_mut().enumerate() {
             match child.seek_deferred(key, seqno, deepest && at + 1 == count) {
-                Ok(late) if child.valid() => {
-                    sorted.push(MergeEntry { head: 0, child: at as u32, late })
+                Ok(deferred) if child.valid() => {
+                    sorted.push(MergeEntry { head: 0, child: at as u32, deferred })
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -263,8 +263,10 @@ impl Cursor for MergeCursor {
             }
         }
         // Keys are read only after all seeks, because a prefetched key may not have arrived yet.
-        sorted.iter_mut().for_each(|entry| *entry = self.entry(entry.child as usize, entry.late));
-        if sorted.iter().any(|entry| entry.late) {
+        sorted
+            .iter_mut()
+            .for_each(|entry| *entry = self.entry(entry.child as usize, entry.deferred));
+        if sorted.iter().any(|entry| entry.deferred) {
             super::copy_into(&mut self.sought.0, key);
             self.sought.1 = seqno;
         }
@@ -274,8 +276,8 @@ impl Cursor for MergeCursor {
 
     fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
         self.valid = false;
-        let late = self.children[self.top].materialize(key, seqno)?;
-        self.settle(late);
+        let deferred = self.children[self.top].materialize(key, seqno)?;
+        self.settle(deferred);
         Ok(self.is_late())
     }
 
@@ -289,14 +291,14 @@ impl Cursor for MergeCursor {
             return Ok(());
         }
         if !self.forward {
-            return self.turn(true);
+            return self.reverse(true);
         }
         if let Err(error) = self.children[self.top].next() {
             self.valid = false;
             return Err(error);
         }
         self.settle(false);
-        if self.is_late() { self.await_first() } else { Ok(()) }
+        if self.is_late() { self.load_first() } else { Ok(()) }
     }
 
     #[inline]
@@ -305,7 +307,7 @@ impl Cursor for MergeCursor {
             return Ok(());
         }
         if self.forward {
-            return self.turn(false);
+            return self.reverse(false);
         }
         if let Err(error) = self.children[self.top].prev() {
             self.valid = false;
@@ -350,10 +352,10 @@ impl Cursor for MergeCursor {
 
     fn row_batch(&self, snapshot: SeqNo, forward: bool) -> Option<RowBatch> {
         debug_assert_eq!(forward, self.forward, "the merge last moved in the other direction");
-        let stretch = self.children[self.top].row_batch(snapshot, forward)?;
-        let Some(next) = self.sorted.get(1) else { return Some(stretch) };
+        let batch = self.children[self.top].row_batch(snapshot, forward)?;
+        let Some(next) = self.sorted.get(1) else { return Some(batch) };
         let key = self.children[next.child as usize].key();
-        if forward { stretch.before(&self.order, key) } else { stretch.after(&self.order, key) }
+        if forward { batch.before(&self.order, key) } else { batch.after(&self.order, key) }
     }
 
     fn move_to_row(&mut self, row: usize) {

@@ -159,7 +159,7 @@ fn make_move(cursor: &mut dyn Cursor, one: &Move) {
     done.unwrap();
 }
 
-fn standing(cursor: &dyn Cursor) -> Option<Entry> {
+fn current_entry(cursor: &dyn Cursor) -> Option<Entry> {
     cursor.valid().then(|| Entry {
         key: cursor.key().to_vec(),
         seqno: cursor.seqno(),
@@ -178,7 +178,7 @@ fn deal(order: &KeyOrder, entries: &[Entry], deal: &[u8], sources: usize) -> Mer
     // those after the third form a nested merge.
     let child = |(at, hand): (usize, Vec<Entry>)| {
         let mut list = ListCursor::new(order, hand);
-        list.tardy = (at + deal.len()) % 3;
+        list.deferring = (at + deal.len()) % 3;
         Box::new(list) as Box<dyn Cursor + Send>
     };
     let mut children: Vec<_> = hands.into_iter().enumerate().map(child).collect();
@@ -193,7 +193,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn a_merge_walks_as_one_sorted_list_does(
+    fn merge_cursor_matches_sorted_list(
         order in orders(), writes in writes(60), hands in vec(any::<u8>(), 1..60),
         sources in 1usize..9, moves in moves(),
     ) {
@@ -203,12 +203,12 @@ proptest! {
         for one in &moves {
             make_move(&mut merge, one);
             make_move(&mut model, one);
-            prop_assert_eq!(standing(&merge), standing(&model), "after {:?}", one);
+            prop_assert_eq!(current_entry(&merge), current_entry(&model), "after {:?}", one);
         }
     }
 
     #[test]
-    fn a_visible_cursor_walks_what_the_model_sees(
+    fn visible_cursor_matches_model(
         order in orders(), writes in writes(60), hands in vec(any::<u8>(), 1..60),
         sources in 1usize..4, snapshot in prop_oneof![0u64..60, Just(SEQNO_MAX)], moves in moves(),
     ) {
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rewrite_changes_nothing_a_reader_can_see(
+    fn rewrite_is_invisible_to_readers(
         order in orders(), below in writes(20), inputs in writes(50), above in writes(10),
         mut snapshots in vec(0u64..80, 0..4), lazy in any::<bool>(),
     ) {
@@ -311,7 +311,7 @@ proptest! {
 }
 
 #[test]
-fn an_error_of_a_source_leaves_the_merge_nowhere() {
+fn source_error_unpositions_merge_cursor() {
     let order = KeyOrder::Bytewise;
     let entry = |n: u64| Entry { key: vec![n as u8], seqno: n, kind: Kind::Put, value: vec![] };
     for fail_in in 1..12 {
@@ -345,7 +345,7 @@ fn an_error_of_a_source_leaves_the_merge_nowhere() {
 }
 
 #[test]
-fn a_merge_of_nothing_is_empty() {
+fn merge_without_sources_is_empty() {
     let mut merge = MergeCursor::new(KeyOrder::Bytewise, Vec::new());
     merge.seek_to_first().unwrap();
     assert!(!merge.valid());
@@ -354,7 +354,7 @@ fn a_merge_of_nothing_is_empty() {
 }
 
 #[test]
-fn many_versions_of_a_key_take_few_moves_to_pass() {
+fn many_versions_are_skipped_in_few_moves() {
     let order = KeyOrder::default();
     let version = |key: &[u8], seqno| {
         let (key, value) = (key.to_vec(), format!("{seqno}").into_bytes());
@@ -387,7 +387,7 @@ fn many_versions_of_a_key_take_few_moves_to_pass() {
 }
 
 #[test]
-fn a_range_tombstone_covers_what_is_older_than_itself_and_no_more() {
+fn range_tombstone_covers_only_older_entries() {
     let order = KeyOrder::Bytewise;
     let delete = RangeDelete { start: b"b".to_vec(), end: b"d".to_vec(), seqno: 5 };
     let set = Arc::new(RangeDeletes::build(&order, &[delete]));
@@ -404,7 +404,7 @@ fn a_range_tombstone_covers_what_is_older_than_itself_and_no_more() {
 }
 
 #[test]
-fn a_few_versions_are_stepped_over_and_more_are_sought_past() {
+fn few_versions_are_stepped_and_many_are_sought() {
     let order = KeyOrder::default();
     for (newer, older, sought) in [(0, 0, false), (8, 8, false), (9, 0, true), (0, 9, true)] {
         let mut entries = Vec::new();
@@ -431,7 +431,7 @@ fn a_few_versions_are_stepped_over_and_more_are_sought_past() {
 }
 
 #[test]
-fn entries_that_are_not_shown_are_counted() {
+fn hidden_entries_are_counted() {
     let order = KeyOrder::default();
     let entries = [
         (b"a", 3, Kind::Put),
@@ -455,28 +455,28 @@ fn entries_that_are_not_shown_are_counted() {
 }
 
 #[test]
-fn sources_foresee_a_seek_where_they_can_fetch_together() {
+fn merge_seek_prefetches_only_with_several_sources() {
     let order = KeyOrder::Bytewise;
     for (sources, each) in [(1, 0), (2, 2), (5, 2)] {
         let lists = || ListCursor::new(&order, Vec::new());
         let lists: Vec<ListCursor> = (0..sources).map(|_| lists()).collect();
-        let foreseen: Vec<_> = lists.iter().map(|list| list.foreseen.clone()).collect();
+        let prefetches: Vec<_> = lists.iter().map(|list| list.prefetches.clone()).collect();
         let children = lists.into_iter().map(|list| Box::new(list) as Box<dyn Cursor + Send>);
         let mut merge = MergeCursor::new(order.clone(), children.collect());
         merge.seek(b"k", SEQNO_MAX).unwrap();
-        assert!(foreseen.iter().all(|told| told.load(Relaxed) == each), "{sources}");
+        assert!(prefetches.iter().all(|count| count.load(Relaxed) == each), "{sources}");
     }
 }
 
 #[test]
-fn a_late_source_is_waited_for_only_when_the_merge_comes_to_its_bound() {
+fn deferred_source_is_completed_when_merge_reaches_its_bound() {
     let order = KeyOrder::Bytewise;
     let entry = |key: &str| Entry { key: key.into(), seqno: 1, kind: Kind::Put, value: Vec::new() };
     let list = |keys: &[&str]| ListCursor::new(&order, keys.iter().map(|key| entry(key)).collect());
     let near = list(&["a", "b", "c"]);
     let mut far = list(&["x"]);
     // A seek of this child fails.
-    (far.tardy, far.fail_in_seeks) = (1, 1);
+    (far.deferring, far.fail_in_seeks) = (1, 1);
     let mut merge = MergeCursor::new(order.clone(), vec![Box::new(near), Box::new(far)]);
     merge.seek(b"a", SEQNO_MAX).unwrap();
     for key in ["a", "b", "c"] {
@@ -488,12 +488,12 @@ fn a_late_source_is_waited_for_only_when_the_merge_comes_to_its_bound() {
 }
 
 #[test]
-fn a_seek_that_fails_is_not_announced_any_more() {
+fn failed_seek_prefetches_no_other_source() {
     let order = KeyOrder::Bytewise;
     let (mut failing, waiting) =
         (ListCursor::new(&order, Vec::new()), ListCursor::new(&order, Vec::new()));
     failing.fail_in_seeks = 1;
-    let announced = waiting.foreseen.clone();
+    let announced = waiting.prefetches.clone();
     let mut merge = MergeCursor::new(order, vec![Box::new(failing), Box::new(waiting)]);
     assert!(merge.seek(b"k", SEQNO_MAX).is_err());
     assert_eq!(announced.load(Relaxed), 0, "the iterator waits for a seek that never comes");

@@ -36,14 +36,14 @@ impl<C: Cursor> VisibleCursor<C> {
         let before = self.edge(&mut open);
         self.seek_for_prev(key)?;
         let after = self.edge(&mut open);
-        let spared = self.skips.as_ref().map_or(0, |detours| detours.spared);
-        Ok(Some(TombstoneRun { after, before, dead: self.stepped_over + spared, open }))
+        let skipped = self.skips.as_ref().map_or(0, |skip_state| skip_state.skipped);
+        Ok(Some(TombstoneRun { after, before, dead: self.stepped_over + skipped, open }))
     }
 
     /// Same, for a tombstone run that begins in the hint below `key`, as with deletes in key order.
     /// Only a forward scan is needed then.
     fn tombstone_run_behind_hint(&mut self, key: &[u8]) -> Result<Option<TombstoneRun>> {
-        let hints = self.skips.as_ref().map(|detours| detours.hints.clone());
+        let hints = self.skips.as_ref().map(|skip_state| skip_state.hints.clone());
         let Some(hint) = hints.as_ref().and_then(|hints| hints.below(&self.order, key)) else {
             return Ok(None);
         };
@@ -58,16 +58,16 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             open = vec![Arc::from(key)];
         }
-        let spared = self.skips.as_ref().map_or(0, |detours| detours.spared);
-        let dead = hint.dead + self.stepped_over + spared;
+        let skipped = self.skips.as_ref().map_or(0, |skip_state| skip_state.skipped);
+        let dead = hint.dead + self.stepped_over + skipped;
         Ok(Some(TombstoneRun { after: hint.after.clone(), before, dead, open }))
     }
 
     /// Returns the key at which the last move ended.
     fn edge(&mut self, open: &mut Vec<Arc<[u8]>>) -> Edge {
-        let stopped_at = self.skips.as_mut().and_then(|detours| {
-            detours.asked = 0;
-            detours.stopped_at.take()
+        let stopped_at = self.skips.as_mut().and_then(|skip_state| {
+            skip_state.lookups = 0;
+            skip_state.stopped_at.take()
         });
         if self.valid {
             return Some(Arc::from(self.key()));

@@ -41,7 +41,7 @@ pub struct VisibleCursor<C: Cursor> {
     /// Forward: sequence number of the current version.
     seqno: SeqNo,
     /// Forward: key whose versions are being stepped over. `None` if `saved_key` holds it.
-    mark: Option<ShortKey>,
+    skipped_key: Option<ShortKey>,
     /// Current row batch. `None` while `valid` is false.
     batch: Option<BatchPos>,
     /// Key of the current row.
@@ -57,8 +57,8 @@ pub struct VisibleCursor<C: Cursor> {
     /// Backward: current value.
     saved_value: Vec<u8>,
     /// Invisible keys in a row before `skips` is used. [`u64::MAX`] without skip state.
-    asked_at: u64,
-    /// Start value of `asked_at` with skip state, and number of further invisible keys before each
+    lookup_at: u64,
+    /// Start value of `lookup_at` with skip state, and number of further invisible keys before each
     /// next lookup.
     tombstones_min: u64,
     tombstones_step: u64,
@@ -67,7 +67,7 @@ pub struct VisibleCursor<C: Cursor> {
 
 /// Position in a row batch.
 struct BatchPos {
-    stretch: RowBatch,
+    batch: RowBatch,
     row: Row,
 }
 
@@ -77,12 +77,12 @@ pub(super) struct SkipState {
     /// Largest `since` of the hints that may be used.
     pub(super) as_of: SeqNo,
     /// Step budget: number of lookups after which a move ends unpositioned.
-    pub(super) patience: u64,
-    pub(super) asked: u64,
+    pub(super) lookups_max: u64,
+    pub(super) lookups: u64,
     /// Position at which a move exhausted the step budget.
     pub(super) stopped_at: Option<Arc<[u8]>>,
     /// Steps saved by all jumps so far.
-    pub(super) spared: u64,
+    pub(super) skipped: u64,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -103,7 +103,7 @@ impl<C: Cursor> VisibleCursor<C> {
             valid: false,
             forward: true,
             seqno: 0,
-            mark: None,
+            skipped_key: None,
             batch: None,
             batch_key: KeyBuf::default(),
             walk_after: 0,
@@ -111,7 +111,7 @@ impl<C: Cursor> VisibleCursor<C> {
             stepped_over: 0,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
-            asked_at: u64::MAX,
+            lookup_at: u64::MAX,
             tombstones_min: thresholds.tombstones_min,
             tombstones_step: thresholds.tombstones_step,
             skips: None,
@@ -133,7 +133,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.coverage = Coverage::new(range_deletes);
         self.forward = true;
         self.stepped_over = 0;
-        self.asked_at = u64::MAX;
+        self.lookup_at = u64::MAX;
         self.skips = None;
     }
 
@@ -152,12 +152,12 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     /// Enables `hints` with `since` up to `as_of` ([`super::hints`]). A move ends unpositioned
-    /// after `patience` lookups.
-    pub fn set_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo, patience: u64) {
-        let (asked, stopped_at, spared) = (0, None, 0);
+    /// after `lookups_max` lookups.
+    pub fn set_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo, lookups_max: u64) {
+        let (lookups, stopped_at, skipped) = (0, None, 0);
         self.skips =
-            Some(Box::new(SkipState { hints, as_of, patience, asked, stopped_at, spared }));
-        self.asked_at = self.tombstones_min;
+            Some(Box::new(SkipState { hints, as_of, lookups_max, lookups, stopped_at, skipped }));
+        self.lookup_at = self.tombstones_min;
     }
 
     /// Returns whether the cursor is positioned on a key.
@@ -191,7 +191,7 @@ impl<C: Cursor> VisibleCursor<C> {
     #[inline]
     pub fn value(&self) -> &[u8] {
         match &self.batch {
-            Some(walk) => walk.stretch.rows.value(walk.row),
+            Some(walk) => walk.batch.rows.value(walk.row),
             None if self.forward => self.source.value(),
             None => &self.saved_value,
         }
@@ -248,34 +248,34 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Passes the current pair and the following or preceding ones to `see`, until `see` stops or
-    /// the source would have to move. Returns whether `see` wants more. Ends on the last pair
+    /// Passes the current pair and the following or preceding ones to `visit`, until `visit` stops
+    /// or the source would have to move. Returns whether `visit` wants more. Ends on the last pair
     /// passed.
-    pub fn for_each_row(&mut self, forward: bool, see: Visitor<'_>) -> bool {
+    pub fn for_each_row(&mut self, forward: bool, visit: Visitor<'_>) -> bool {
         let asks = self.walk_after == 0 && self.coverage.is_empty();
         if asks && forward && self.forward && self.batch.is_none() {
             self.begin_batch();
         }
         match &mut self.batch {
-            Some(BatchPos { stretch, row }) if self.forward == forward => {
+            Some(BatchPos { batch, row }) if self.forward == forward => {
                 let shown =
-                    stretch.rows.for_each_row(stretch.remaining(forward), &mut self.batch_key, see);
-                (stretch.at, *row) = (shown.at, shown.row);
+                    batch.rows.for_each_row(batch.remaining(forward), &mut self.batch_key, visit);
+                (batch.at, *row) = (shown.at, shown.row);
                 shown.more
             }
-            _ => see(self.key(), self.value()),
+            _ => visit(self.key(), self.value()),
         }
     }
 
     /// Moves to the next key. Does nothing when not valid.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
-        if let Some(BatchPos { stretch, row }) = &mut self.batch
+        if let Some(BatchPos { batch, row }) = &mut self.batch
             && self.forward
-            && stretch.at + 1 < stretch.end
+            && batch.at + 1 < batch.end
         {
-            stretch.at += 1;
-            *row = stretch.rows.step_forward(stretch.at, &mut self.batch_key);
+            batch.at += 1;
+            *row = batch.rows.step_forward(batch.at, &mut self.batch_key);
             return Ok(());
         }
         self.next_of_source()
@@ -294,13 +294,13 @@ impl<C: Cursor> VisibleCursor<C> {
         self.valid = false;
         if !self.forward {
             self.source.seek(&self.saved_key, 0)?;
-            self.mark = None;
+            self.skipped_key = None;
             return self.settle_forward(true);
         }
         // A version with sequence number 0 is the last of its key, so there are none to step over.
         let skipping = self.seqno != 0;
         if skipping {
-            self.mark_key();
+            self.save_skipped_key();
         }
         self.source.next()?;
         self.settle_forward(skipping)
@@ -309,12 +309,12 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Moves to the previous key. Does nothing when not valid.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        if let Some(BatchPos { stretch, row }) = &mut self.batch
+        if let Some(BatchPos { batch, row }) = &mut self.batch
             && !self.forward
-            && stretch.at > stretch.first
+            && batch.at > batch.first
         {
-            stretch.at -= 1;
-            *row = stretch.rows.step_back(stretch.at, &mut self.batch_key);
+            batch.at -= 1;
+            *row = batch.rows.step_back(batch.at, &mut self.batch_key);
             return Ok(());
         }
         self.prev_of_source()
@@ -355,54 +355,54 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Starts a row batch at the source's position, if the source has one.
     fn begin_batch(&mut self) -> bool {
         self.walk_after = self.moves_without_batch;
-        let Some(stretch) = self.source.row_batch(self.snapshot, self.forward) else {
+        let Some(batch) = self.source.row_batch(self.snapshot, self.forward) else {
             return false;
         };
-        if stretch.end - stretch.first < 2 {
+        if batch.end - batch.first < 2 {
             return false;
         }
-        let row = stretch.rows.load(stretch.at, &mut self.batch_key);
-        self.batch = Some(BatchPos { stretch, row });
+        let row = batch.rows.load(batch.at, &mut self.batch_key);
+        self.batch = Some(BatchPos { batch, row });
         true
     }
 
     /// Ends the row batch and moves the source to its position. A move backward also needs the key.
     fn end_batch(&mut self) {
-        let Some(BatchPos { stretch, row }) = self.batch.take() else { return };
-        self.source.move_to_row(stretch.at);
+        let Some(BatchPos { batch, row }) = self.batch.take() else { return };
+        self.source.move_to_row(batch.at);
         self.seqno = row.seqno();
         copy_into(&mut self.saved_key, self.batch_key.key());
         self.walk_after = 0;
     }
 
-    /// Saves the source's key for [`Self::at_marked_key`].
+    /// Saves the source's key for [`Self::at_skipped_key`].
     #[inline]
-    fn mark_key(&mut self) {
+    fn save_skipped_key(&mut self) {
         let key = self.source.key();
-        self.mark =
+        self.skipped_key =
             if matches!(self.order, KeyOrder::Custom(_)) { None } else { ShortKey::of(key) };
-        if self.mark.is_none() {
+        if self.skipped_key.is_none() {
             copy_into(&mut self.saved_key, key);
         }
     }
 
-    /// Returns whether the source, which must be valid, is still positioned on the marked key.
+    /// Returns whether the source, which must be valid, is still positioned on the skipped key.
     #[inline]
-    fn at_marked_key(&self) -> bool {
-        match self.mark {
-            Some(_) => ShortKey::of(self.source.key()) == self.mark,
+    fn at_skipped_key(&self) -> bool {
+        match self.skipped_key {
+            Some(_) => ShortKey::of(self.source.key()) == self.skipped_key,
             None => same_key(&self.order, self.source.key(), &self.saved_key),
         }
     }
 
     /// Moves forward from the source's position to the first visible version. With `skipping`,
-    /// first skips every version of the marked key.
+    /// first skips every version of the skipped key.
     #[inline]
     fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
         self.forward = true;
-        let (mut steps, mut dead, mut asked_at) = (0, 0, self.asked_at);
+        let (mut steps, mut dead, mut lookup_at) = (0, 0, self.lookup_at);
         while self.source.valid() {
-            if skipping && self.at_marked_key() {
+            if skipping && self.at_skipped_key() {
                 steps += 1;
                 self.stepped_over += 1;
                 if steps > STEPS_MAX && self.source.seqno() != 0 {
@@ -427,14 +427,14 @@ impl<C: Cursor> VisibleCursor<C> {
             steps = 0;
             self.stepped_over += 1;
             dead += 1;
-            if dead >= asked_at {
-                let Some(way) = self.skip_tombstones(dead)? else { return Ok(()) };
-                (dead, asked_at) = way;
+            if dead >= lookup_at {
+                let Some(next_state) = self.skip_tombstones(dead)? else { return Ok(()) };
+                (dead, lookup_at) = next_state;
                 if dead == 0 {
                     continue;
                 }
             }
-            self.mark_key();
+            self.save_skipped_key();
             skipping = seqno != 0;
             self.source.next()?;
         }
@@ -447,12 +447,12 @@ impl<C: Cursor> VisibleCursor<C> {
     #[cold]
     fn skip_tombstones(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
         let walked = Some((dead, dead + self.tombstones_step));
-        let Some(detours) = self.skips.as_deref_mut() else { return Ok(walked) };
-        detours.asked += 1;
+        let Some(skip_state) = self.skips.as_deref_mut() else { return Ok(walked) };
+        skip_state.lookups += 1;
         let key = self.source.key();
-        if let Some(hint) = detours.hints.find(&self.order, key, detours.as_of) {
-            detours.hints.jumps.add(1);
-            detours.spared += hint.dead;
+        if let Some(hint) = skip_state.hints.find(&self.order, key, skip_state.as_of) {
+            skip_state.hints.jumps.add(1);
+            skip_state.skipped += hint.dead;
             self.stepped_over += JUMP_STEPS;
             let edge = if self.forward { &hint.before } else { &hint.after };
             let Some(key) = edge.clone() else { return Ok(None) };
@@ -461,10 +461,10 @@ impl<C: Cursor> VisibleCursor<C> {
             } else {
                 self.place_at_or_before(&key)?;
             }
-            return Ok(Some((0, self.asked_at)));
+            return Ok(Some((0, self.lookup_at)));
         }
-        if detours.asked >= detours.patience {
-            detours.stopped_at = Some(Arc::from(key));
+        if skip_state.lookups >= skip_state.lookups_max {
+            skip_state.stopped_at = Some(Arc::from(key));
             return Ok(None);
         }
         Ok(walked)
@@ -499,11 +499,11 @@ impl<C: Cursor> VisibleCursor<C> {
     /// last version of a key, or unpositioned.
     fn settle_backward(&mut self) -> Result<()> {
         self.forward = false;
-        let (mut dead, mut asked_at) = (0, self.asked_at);
+        let (mut dead, mut lookup_at) = (0, self.lookup_at);
         while self.source.valid() {
-            if dead >= asked_at {
-                let Some(way) = self.skip_tombstones(dead)? else { return Ok(()) };
-                (dead, asked_at) = way;
+            if dead >= lookup_at {
+                let Some(next_state) = self.skip_tombstones(dead)? else { return Ok(()) };
+                (dead, lookup_at) = next_state;
                 if dead == 0 {
                     continue;
                 }

@@ -320,13 +320,13 @@ mod tests {
     #[cfg(esker_shuttle)]
     #[test]
     #[should_panic(expected = "two entries share a byte")]
-    fn schedules_find_a_claim_made_in_two_steps() {
+    fn schedules_find_nonatomic_allocation() {
         crate::base::sync::seed(Some(Bug::ClaimInTwoSteps));
         shuttle::check_random(append_in_any_order, 5_000);
     }
 
     #[test]
-    fn threads_that_append_and_read_at_once_share_no_byte() {
+    fn threads_append_and_read_without_overlap() {
         let entries = if cfg!(miri) { 12 } else { 240 };
         let pool = Arc::new(ChunkPool::new(CHUNK_BYTES));
         for _ in 0..2 {

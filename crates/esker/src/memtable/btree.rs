@@ -168,12 +168,13 @@ struct Leaf {
     next: u32,
 }
 
-/// `kids[i]` holds the entries before `slots[i]`, and `kids[i + 1]` the entries from `slots[i]` on.
+/// `children[i]` holds the entries before `slots[i]`, and `kids[i + 1]` the entries from `slots[i]`
+/// on.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Inner {
     slots: Slots,
-    kids: [u32; SLOTS + 1],
+    children: [u32; SLOTS + 1],
 }
 
 /// The inner nodes from the root to a leaf, with the child taken in each.
@@ -230,9 +231,9 @@ impl Btree {
             }
         }
         let mut path = Path { steps: [(0, 0); HEIGHT_MAX], len: 0 };
-        let kid_of = |slots: &Slots| slots.rank_to_insert(space, target, newest).1;
-        let number = self.descend(kid_of, |node, kid| {
-            path.steps[path.len] = (node, kid);
+        let child_of = |slots: &Slots| slots.rank_to_insert(space, target, newest).1;
+        let number = self.descend(child_of, |node, child| {
+            path.steps[path.len] = (node, child);
             path.len += 1;
         });
         let slots = &mut self.leaves.at_mut(number).slots;
@@ -323,16 +324,16 @@ impl Btree {
         self.descend(|slots| slots.rank(space, target, true), |_, _| ())
     }
 
-    /// Returns the leaf reached through `kid_of`. Calls `step` with every inner node and the child
-    /// taken.
+    /// Returns the leaf reached through `child_of`. Calls `step` with every inner node and the
+    /// child taken.
     #[inline]
-    fn descend(&self, kid_of: impl Fn(&Slots) -> usize, mut step: impl FnMut(u32, usize)) -> u32 {
+    fn descend(&self, child_of: impl Fn(&Slots) -> usize, mut step: impl FnMut(u32, usize)) -> u32 {
         let mut node = self.root;
         for _ in 0..self.height {
             let inner = self.inners.at(node);
-            let kid = kid_of(&inner.slots);
-            step(node, kid);
-            node = inner.kids[kid];
+            let child = child_of(&inner.slots);
+            step(node, child);
+            node = inner.children[child];
         }
         node
     }
@@ -356,7 +357,7 @@ impl Btree {
                 if inner.slots.prefix > shared {
                     inner.slots.set_prefix(space, shared);
                 }
-                node = inner.kids[if right { inner.slots.len } else { 0 }];
+                node = inner.children[if right { inner.slots.len } else { 0 }];
             }
             let slots = &mut self.leaves.at_mut(node).slots;
             if slots.prefix > shared {
@@ -373,15 +374,15 @@ impl Btree {
     }
 
     /// Returns the separators around the node under `steps`; `None` at an edge of the tree.
-    fn fences(&self, steps: &[(u32, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
+    fn separators(&self, steps: &[(u32, usize)]) -> (Option<EntryRef>, Option<EntryRef>) {
         let (mut low, mut high) = (None, None);
-        for &(node, kid) in steps.iter().rev() {
+        for &(node, child) in steps.iter().rev() {
             let slots = &self.inners.at(node).slots;
-            if low.is_none() && kid > 0 {
-                low = Some(slots.refs[kid - 1]);
+            if low.is_none() && child > 0 {
+                low = Some(slots.refs[child - 1]);
             }
-            if high.is_none() && kid < slots.len {
-                high = Some(slots.refs[kid]);
+            if high.is_none() && child < slots.len {
+                high = Some(slots.refs[child]);
             }
         }
         (low, high)
@@ -389,7 +390,7 @@ impl Btree {
 
     /// Lengthens the prefix of a node between these separators when too many of its heads are
     /// equal.
-    fn sharpen(
+    fn lengthen_prefix(
         space: &EntrySpace,
         slots: &mut Slots,
         low: Option<EntryRef>,
@@ -419,7 +420,7 @@ impl Btree {
     ) {
         let append = number == self.last && at == SLOTS;
         let middle = if append { SLOTS } else { SLOTS / 2 };
-        let (low, high) = self.fences(&path.steps[..path.len]);
+        let (low, high) = self.separators(&path.steps[..path.len]);
         let fresh = self.leaves.len() as u32;
         let left = self.leaves.at_mut(number);
         let mut right = Leaf { slots: left.slots.split_off(middle), prev: number, next: left.next };
@@ -431,8 +432,8 @@ impl Btree {
             right.slots.insert(at - middle, head, entry);
         }
         let separator = right.slots.refs[0];
-        Self::sharpen(space, left, low, Some(separator));
-        Self::sharpen(space, &mut right.slots, Some(separator), high);
+        Self::lengthen_prefix(space, left, low, Some(separator));
+        Self::lengthen_prefix(space, &mut right.slots, Some(separator), high);
         match right.next {
             NONE => self.last = fresh,
             next => self.leaves.at_mut(next).prev = fresh,
@@ -441,51 +442,51 @@ impl Btree {
         self.add_separator(space, path, separator, fresh, append);
     }
 
-    /// Adds `separator` to the parents. `kid` holds the entries from `separator` on.
+    /// Adds `separator` to the parents. `child` holds the entries from `separator` on.
     fn add_separator(
         &mut self,
         space: &EntrySpace,
         path: &Path,
         separator: EntryRef,
-        kid: u32,
+        child: u32,
         append: bool,
     ) {
-        let (mut separator, mut kid) = (separator, kid);
+        let (mut separator, mut child) = (separator, child);
         for depth in (0..path.len).rev() {
             let (node, at) = path.steps[depth];
             if self.inners.at(node).slots.len < SLOTS {
-                self.inners.at_mut(node).insert(space, at, separator, kid);
+                self.inners.at_mut(node).insert(space, at, separator, child);
                 return;
             }
             let middle = if append && at == SLOTS { SLOTS - 1 } else { SLOTS / 2 };
-            let (low, high) = self.fences(&path.steps[..depth]);
+            let (low, high) = self.separators(&path.steps[..depth]);
             let left = self.inners.at_mut(node);
             let (up, mut right) = left.split(middle);
             if at <= middle {
-                left.insert(space, at, separator, kid);
+                left.insert(space, at, separator, child);
             } else {
-                right.insert(space, at - middle - 1, separator, kid);
+                right.insert(space, at - middle - 1, separator, child);
             }
-            Self::sharpen(space, &mut left.slots, low, Some(up));
-            Self::sharpen(space, &mut right.slots, Some(up), high);
-            kid = self.inners.push(right);
+            Self::lengthen_prefix(space, &mut left.slots, low, Some(up));
+            Self::lengthen_prefix(space, &mut right.slots, Some(up), high);
+            child = self.inners.push(right);
             separator = up;
         }
-        let mut root = Inner { slots: Slots::new(self.prefix.len()), kids: [NONE; SLOTS + 1] };
-        root.kids[0] = self.root;
-        root.insert(space, 0, separator, kid);
+        let mut root = Inner { slots: Slots::new(self.prefix.len()), children: [NONE; SLOTS + 1] };
+        root.children[0] = self.root;
+        root.insert(space, 0, separator, child);
         self.root = self.inners.push(root);
         self.height += 1;
     }
 }
 
 impl Inner {
-    fn insert(&mut self, space: &EntrySpace, at: usize, separator: EntryRef, kid: u32) {
+    fn insert(&mut self, space: &EntrySpace, at: usize, separator: EntryRef, child: u32) {
         let len = self.slots.len;
         let head = space.head(space.arena.entry(separator).key, self.slots.prefix);
         self.slots.insert(at, head, separator);
-        self.kids.copy_within(at + 1..len + 1, at + 2);
-        self.kids[at + 1] = kid;
+        self.children.copy_within(at + 1..len + 1, at + 2);
+        self.children[at + 1] = child;
     }
 
     /// Moves the slots after separator `middle` to a new node. The separator itself moves to the
@@ -493,9 +494,9 @@ impl Inner {
     fn split(&mut self, middle: usize) -> (EntryRef, Inner) {
         let up = self.slots.refs[middle];
         let len = self.slots.len;
-        let mut kids = [NONE; SLOTS + 1];
-        kids[..len - middle].copy_from_slice(&self.kids[middle + 1..len + 1]);
-        let right = Inner { slots: self.slots.split_off(middle + 1), kids };
+        let mut children = [NONE; SLOTS + 1];
+        children[..len - middle].copy_from_slice(&self.children[middle + 1..len + 1]);
+        let right = Inner { slots: self.slots.split_off(middle + 1), children };
         self.slots.truncate(middle);
         (up, right)
     }

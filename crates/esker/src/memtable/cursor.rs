@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::arena::{self, EntryRef};
 use super::entry_table::{EntryTable, LookupKey, Seek};
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::error::Result;
 
@@ -95,7 +95,7 @@ impl MemCursor {
 
     /// Reads the page after the current entry, or with `back` the page before it.
     #[cold]
-    fn turn(&mut self, back: bool) {
+    fn reverse(&mut self, back: bool) {
         let part = Arc::clone(&self.part);
         let mut here = part.space.target(self.page[self.at]);
         if back {
@@ -133,8 +133,8 @@ impl Cursor for MemCursor {
         Ok(())
     }
 
-    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, _deepest: bool) {
-        if step == Foresee::Index {
+    fn prefetch_seek(&mut self, key: &[u8], step: PrefetchStep, _deepest: bool) {
+        if step == PrefetchStep::Index {
             self.part.read().prefetch(&self.part.space, LookupKey::new(key, SEQNO_MAX));
         }
     }
@@ -150,7 +150,7 @@ impl Cursor for MemCursor {
             self.at += 1;
             self.prefetch(self.at + AHEAD_ENTRIES - 1);
         } else if self.valid() {
-            self.turn(false);
+            self.reverse(false);
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Cursor for MemCursor {
             self.at -= 1;
             self.prefetch((self.at + 1).wrapping_sub(AHEAD_ENTRIES));
         } else {
-            self.turn(true);
+            self.reverse(true);
         }
         Ok(())
     }

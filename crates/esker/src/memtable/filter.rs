@@ -78,7 +78,7 @@ impl KeyFilter {
 
 impl Drop for KeyFilter {
     fn drop(&mut self) {
-        self.pool.give_words(std::mem::take(&mut self.words));
+        self.pool.return_words(std::mem::take(&mut self.words));
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use crate::base::filter_policy::key_hash;
 
     #[test]
-    fn what_was_added_is_there_and_hardly_anything_else() {
+    fn added_keys_pass_and_few_others_do() {
         let pool = Arc::new(ChunkPool::new(64 << 20));
         // As many keys as a 1 MiB memtable holds at pairs of 116 bytes.
         let part = if cfg!(miri) { 64 } else { 1 };
@@ -99,8 +99,9 @@ mod tests {
         (0..keys).for_each(|n| filter.add(hash(n)));
         assert!((0..keys).all(|n| filter.may_contain(hash(n))));
         let others = if cfg!(miri) { 100 } else { 10_000 };
-        let seeming = (keys..keys + others).filter(|n| filter.may_contain(hash(*n))).count();
-        assert!(seeming * 25 < others as usize, "{seeming} of {others}");
+        let false_positives =
+            (keys..keys + others).filter(|n| filter.may_contain(hash(*n))).count();
+        assert!(false_positives * 25 < others as usize, "{false_positives} of {others}");
         drop(filter);
         // The next filter reuses the memory and has none of the keys.
         let next = KeyFilter::new(memtable_bytes, pool.clone());

@@ -179,7 +179,7 @@ impl ChunkPool {
     }
 
     /// Keeps the words for the next filter, if the largest filter so far has the same number.
-    pub(super) fn give_words(&self, mut words: Box<[AtomicU64]>) {
+    pub(super) fn return_words(&self, mut words: Box<[AtomicU64]>) {
         if self.capacity.load(Ordering::Relaxed) > 0 && !words.is_empty() {
             words.iter_mut().for_each(|word| *word.get_mut() = 0);
             self.keep_words(words);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_memtable_finds_three_chunks_and_a_small_one_one() {
+    fn large_memtable_gets_three_chunks_and_small_one_gets_one() {
         let ahead = |chunks: usize| ChunkPool::new(chunks * CHUNK_BYTES).prepared_max();
         assert_eq!([0, 1, 4, 8, 11, 12, 99].map(ahead), [0, 1, 1, 2, 2, 3, 3]);
         let pool = Arc::new(ChunkPool::new(12 * CHUNK_BYTES));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_in_part_unused_and_made_ahead_count() {
+    fn partly_used_and_preallocated_chunks_are_counted() {
         let chunks = |count: u64| count * CHUNK_BYTES as u64;
         assert_eq!(ChunkPool::most_bytes(4, 1000), 4000, "less than a chunk lies in part of one");
         assert_eq!(ChunkPool::most_bytes(4, chunks(1)), chunks(4 * 2 + 1));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_there_before_it_is_needed_and_none_once_it_ended() {
+    fn next_chunk_is_preallocated_until_pool_ends() {
         let pool = Arc::new(ChunkPool::new(CHUNK_BYTES));
         drop(pool.take(true));
         assert_eq!(pool.free_bytes(), 0, "no thread serves the pool");

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_keep_their_numbers_and_chunks_go_back() {
+    fn nodes_keep_numbers_and_chunks_are_released() {
         type Node = [u64; 4096];
         // Two segments from the allocator, then two chunks, the second with one segment.
         let nodes = if CHUNK_BYTES < 1 << 20 { 200 } else { SEGMENT * 3 + 1 };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_share_a_chunk_side_by_side() {
+    fn segments_share_a_chunk() {
         #[derive(Clone, Copy)]
         #[repr(align(64))]
         struct Lines([u64; 1024]);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "never allocated")]
-    fn a_number_beyond_the_last_is_refused() {
+    fn number_beyond_last_panics() {
         let mut slab: Slab<u64> = Slab::new(Arc::new(ChunkPool::new(0)));
         slab.push(7);
         slab.at(1);

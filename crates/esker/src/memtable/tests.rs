@@ -174,7 +174,7 @@ proptest! {
     })]
 
     #[test]
-    fn random_entries_read_as_from_a_map(
+    fn random_entries_match_map(
         keys in proptest::collection::vec(any_key(), 0..count(900, 40) as usize),
         probes in proptest::collection::vec((any_key(), 0u64..1000), 0..count(60, 10) as usize),
     ) {
@@ -198,7 +198,7 @@ fn shuffled(count: u64) -> Vec<u64> {
 }
 
 #[test]
-fn ascending_descending_and_shuffled_numbers_sort() {
+fn ascending_descending_and_shuffled_keys_sort() {
     let count = count(6000, 66);
     let named = |n: u64| format!("{n:016}").into_bytes();
     let probes: Vec<_> = (0..count + 50)
@@ -214,14 +214,14 @@ fn ascending_descending_and_shuffled_numbers_sort() {
 }
 
 #[test]
-fn streams_under_several_prefixes_and_late_strangers_sort() {
+fn interleaved_prefixes_and_late_keys_sort() {
     let mut keys = Vec::new();
-    let strangers = [700, 900, 1000, 1200].map(|n| n / count(1, 60));
+    let unrelated = [700, 900, 1000, 1200].map(|n| n / count(1, 60));
     for n in 0..count(1500, 24) {
         for stream in ["alpha/of/a/long/name/", "beta/", "gamma/of/a/long/name/"] {
             keys.push(format!("common/{stream}{n:020}").into_bytes());
         }
-        match strangers.iter().position(|at| *at == n) {
+        match unrelated.iter().position(|at| *at == n) {
             Some(0) => keys.push(b"zzz".to_vec()),
             Some(1) => keys.push(b"common/".to_vec()),
             Some(2) => keys.push(Vec::new()),
@@ -238,7 +238,7 @@ fn streams_under_several_prefixes_and_late_strangers_sort() {
 }
 
 #[test]
-fn many_versions_of_few_keys_keep_their_order() {
+fn many_versions_of_few_keys_sort() {
     let keys: Vec<_> = (0..count(2000, 70)).map(|n| vec![b'k'; (n % 3) as usize + 7]).collect();
     let probes: Vec<_> =
         (0..count(2100, 80)).step_by(13).map(|s| (vec![b'k'; (s % 5) as usize + 6], s)).collect();
@@ -246,7 +246,7 @@ fn many_versions_of_few_keys_keep_their_order() {
 }
 
 #[test]
-fn large_values_get_memory_of_their_own_and_stay_readable_after_the_table() {
+fn large_values_have_own_allocation_and_outlive_memtable() {
     let table = Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise));
     let sizes = [0, 1, 255 << 10, 257 << 10, (1 << 20) - 16, 1 << 20, (3 << 20) + 5, 7];
     let mut total = 0;
@@ -267,7 +267,7 @@ fn large_values_get_memory_of_their_own_and_stay_readable_after_the_table() {
 }
 
 #[test]
-fn an_empty_table_says_so() {
+fn empty_memtable_is_empty() {
     for &kind in MemtableKind::ALL {
         for order in orders() {
             let table = Arc::new(Memtable::new(kind, order.clone()));
@@ -280,7 +280,7 @@ fn an_empty_table_says_so() {
 }
 
 #[test]
-fn range_tombstones_are_seen_as_they_come() {
+fn range_tombstones_are_visible_immediately() {
     let table = Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise);
     table.add_range_delete(b"b", b"d", 4);
     assert!(!table.is_empty());
@@ -297,7 +297,7 @@ fn range_tombstones_are_seen_as_they_come() {
 }
 
 #[test]
-fn dropped_tables_give_their_chunks_to_the_next() {
+fn dropped_memtable_returns_chunks_for_reuse() {
     let pool = Arc::new(ChunkPool::new(4 << 20));
     let filled = || {
         let pool = Arc::clone(&pool);
@@ -341,7 +341,7 @@ fn walk(table: &Arc<Memtable>, back: bool) -> usize {
 }
 
 #[test]
-fn readers_beside_writers_see_whole_entries_in_order() {
+fn readers_see_complete_ordered_entries_during_writes() {
     for (&kind, writers) in MemtableKind::ALL.iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
         let table = Arc::new(Memtable::new(kind, KeyOrder::Bytewise));
         let numbers = shuffled(count(8000, 80));

@@ -76,13 +76,13 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     #[test]
-    fn nothing_is_lost_by_more_threads_than_have_parts_of_their_own() {
+    fn counts_are_exact_with_more_threads_than_parts() {
         let sum = Striped::default();
         let threads = OWNED + 2 * SHARED;
         let together = Barrier::new(threads);
         let rounds = if cfg!(miri) { 10 } else { 2_000 };
         // In the second round, threads take over the parts of ended threads.
-        for turn in 1..=2u64 {
+        for round in 1..=2u64 {
             std::thread::scope(|scope| {
                 for _ in 0..threads {
                     scope.spawn(|| {
@@ -92,12 +92,12 @@ mod tests {
                 }
             });
             let each: u64 = (0..rounds).map(|n| n % 3).sum();
-            assert_eq!(sum.get(), turn * threads as u64 * each);
+            assert_eq!(sum.get(), round * threads as u64 * each);
         }
     }
 
     #[test]
-    fn what_a_thread_counts_while_it_ends_is_counted() {
+    fn counts_from_thread_destructors_are_kept() {
         struct Last(Arc<Striped>);
         impl Drop for Last {
             fn drop(&mut self) {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_is_in_its_range_and_reads_back() {
+    fn every_default_is_in_range_and_round_trips() {
         let mut options = Options::default();
         assert_eq!(options.row_out_of_range(), None);
         for spec in OPTIONS.iter() {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_among_all_names() {
+    fn names_and_aliases_are_unique() {
         let mut names: Vec<String> = OPTIONS
             .iter()
             .flat_map(|k| std::iter::once(k.name).chain(k.aliases.iter().copied()))
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_and_values_are_sentences() {
+    fn unknown_names_and_values_return_error_message() {
         let mut options = Options::default();
         let error = options.set("block_sise", "1").unwrap_err().to_string();
         assert!(error.contains("block_size_bytes"), "{error}");

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_asked_for_raises_an_automatic_budget_and_fits_a_given_one() {
+    fn cache_size_raises_automatic_budget_and_is_limited_by_explicit_one() {
         let mut options = Options { cache_size_bytes: Some(2 * GIB), ..Options::default() };
         assert_eq!(options.sizes(64 * GIB, 2).cache_bytes, 2 * GIB);
         options.memory_budget_bytes = Some(64 * MIB);

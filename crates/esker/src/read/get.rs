@@ -12,7 +12,7 @@ use crate::base::key::{Kind, SeqNo};
 use crate::error::Result;
 use crate::memtable::MemHit;
 use crate::metrics::Counters;
-use crate::table::{Table, TableGet, TableLook, key_hash};
+use crate::table::{Table, TableGet, TableHitRef, key_hash};
 use crate::tree::fragment::Fragment;
 use crate::tree::tables::Tables;
 
@@ -38,7 +38,7 @@ pub enum Found<'v> {
     /// A version in a memtable.
     Memtable(MemHit<'v>),
     /// A version in a table.
-    Table(TableLook<'v>),
+    Table(TableHitRef<'v>),
 }
 
 impl Found<'_> {
@@ -61,7 +61,7 @@ impl Found<'_> {
     }
 }
 
-/// Applies `take` to `look` if it is a put that no range tombstone with number `covered` hides.
+/// Applies `take` to `hit` if it is a put that no range tombstone with number `covered` hides.
 #[inline]
 pub(super) fn if_visible<'v, R>(
     found: Found<'v>,
@@ -80,19 +80,19 @@ pub(super) fn if_visible<'v, R>(
 }
 
 impl<'v> Lookup<'v> {
-    /// Finds the value of `key` in `view` and applies `take` to it in place. `take` is called at
-    /// the point where the value is found. If the location were returned through all callers, each
-    /// step would store it and reload it with other access widths, which stalls the processor.
+    /// Finds the value of `key` in `read_state` and applies `take` to it in place. `take` is called
+    /// at the point where the value is found. If the location were returned through all callers,
+    /// each step would store it and reload it with other access widths, which stalls the processor.
     #[inline]
     pub fn get_with<R>(
         &self,
-        view: &'v ReadState,
+        read_state: &'v ReadState,
         key: &[u8],
         take: &mut impl FnMut(Found<'v>) -> R,
     ) -> Result<TableGet<R>> {
         let mut covered: SeqNo = 0;
         let hash = key_hash(key);
-        for memtable in view.memtables() {
+        for memtable in read_state.memtables() {
             if let Some(seqno) = memtable.covering(key, self.seqno) {
                 covered = covered.max(seqno);
             }
@@ -100,23 +100,24 @@ impl<'v> Lookup<'v> {
                 return Ok(if_visible(Found::Memtable(hit), covered, take));
             }
         }
-        let mut places = view.version.fragments_holding(key);
+        let mut places = read_state.version.fragments_holding(key);
         let Some((level, fragment)) = places.next() else { return Ok(TableGet::Absent) };
         let Some(second) = places.next() else {
             let Some(table) = self.table(fragment)? else { return Ok(TableGet::NeedsIo) };
-            if view.version.has_many_entries() {
+            if read_state.version.has_many_entries() {
                 return self.get_in_only_table(level, table, (key, hash), covered, take);
             }
-            let looked = self.get_in_table(level, table, (key, hash), &mut covered, take)?;
-            return Ok(looked.unwrap_or(TableGet::Absent));
+            let result = self.get_in_table(level, table, (key, hash), &mut covered, take)?;
+            return Ok(result.unwrap_or(TableGet::Absent));
         };
         let places = [(level, fragment), second].into_iter().chain(places);
         self.get_in_tables(places, (key, hash), covered, take)
     }
 
-    /// Returns the value of `key` in `view` as a pinned slice, which can be kept indefinitely.
-    pub fn get(&self, view: &'v ReadState, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.get_with(view, key, &mut Found::pin)?.found())
+    /// Returns the value of `key` in `read_state` as a pinned slice, which can be kept
+    /// indefinitely.
+    pub fn get(&self, read_state: &'v ReadState, key: &[u8]) -> Result<Option<Slice>> {
+        Ok(self.get_with(read_state, key, &mut Found::pin)?.found())
     }
 
     /// Returns the table of a fragment. Returns `None` if it is not open and must not be opened.
@@ -147,8 +148,8 @@ impl<'v> Lookup<'v> {
                 *place = Some((level, table));
             }
             for (level, table) in group.iter().flatten() {
-                if let Some(looked) = self.get_in_table(*level, table, key, &mut covered, take)? {
-                    return Ok(looked);
+                if let Some(result) = self.get_in_table(*level, table, key, &mut covered, take)? {
+                    return Ok(result);
                 }
             }
             if group[TABLES_AT_ONCE - 1].is_none() {
@@ -179,9 +180,9 @@ impl<'v> Lookup<'v> {
             return Ok(TableGet::Absent);
         }
         let block = table.finish_fetch(key, fetch);
-        let looked = table.get_from_block(block, key, self.seqno, self.fill_cache, self.epoch)?;
-        Ok(match looked {
-            TableGet::Found(look) => self.count_and_take(level, look, covered, take),
+        let result = table.get_from_block(block, key, self.seqno, self.fill_cache, self.epoch)?;
+        Ok(match result {
+            TableGet::Found(hit) => self.count_and_take(level, hit, covered, take),
             TableGet::Absent => TableGet::Absent,
             TableGet::NeedsIo => TableGet::NeedsIo,
         })
@@ -217,9 +218,9 @@ impl<'v> Lookup<'v> {
         covered: SeqNo,
         take: &mut impl FnMut(Found<'v>) -> R,
     ) -> Result<Option<TableGet<R>>> {
-        let looked = table.get_past_filter(key, self.seqno, self.fill_cache, self.epoch)?;
-        Ok(match looked {
-            TableGet::Found(look) => Some(self.count_and_take(level, look, covered, take)),
+        let result = table.get_past_filter(key, self.seqno, self.fill_cache, self.epoch)?;
+        Ok(match result {
+            TableGet::Found(hit) => Some(self.count_and_take(level, hit, covered, take)),
             TableGet::Absent => None,
             TableGet::NeedsIo => Some(TableGet::NeedsIo),
         })
@@ -230,13 +231,13 @@ impl<'v> Lookup<'v> {
     pub(super) fn count_and_take<R>(
         &self,
         level: usize,
-        look: TableLook<'v>,
+        hit: TableHitRef<'v>,
         covered: SeqNo,
         take: &mut impl FnMut(Found<'v>) -> R,
     ) -> TableGet<R> {
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        if_visible(Found::Table(look), covered, take)
+        if_visible(Found::Table(hit), covered, take)
     }
 }

@@ -35,14 +35,14 @@ pub(super) struct PooledIter {
 }
 
 impl PooledIter {
-    fn new(view: &ReadState, tables: &Arc<Tables>, fill_cache: bool) -> Result<PooledIter> {
+    fn new(read_state: &ReadState, tables: &Arc<Tables>, fill_cache: bool) -> Result<PooledIter> {
         let order = &tables.config().order;
         let mut sources: Vec<BoxedCursor> = Vec::new();
-        for memtable in view.memtables().filter(|memtable| memtable.has_entries()) {
+        for memtable in read_state.memtables().filter(|memtable| memtable.has_entries()) {
             sources.push(Box::new(memtable.cursor()));
         }
         let filled_memtables = sources.len();
-        for (number, level) in view.version.levels.iter().enumerate() {
+        for (number, level) in read_state.version.levels.iter().enumerate() {
             match level.guards.as_slice() {
                 _ if level.is_empty() => {}
                 [only] if number == 0 || only.runs.len() == 1 => {
@@ -64,11 +64,11 @@ impl PooledIter {
     }
 
     /// Returns whether [`PooledIter::new`] would create identical cursors.
-    fn fits(&self, view: &ReadState, tables: &Arc<Tables>, fill_cache: bool) -> bool {
+    fn fits(&self, read_state: &ReadState, tables: &Arc<Tables>, fill_cache: bool) -> bool {
         self.fill_cache == fill_cache
             && Arc::ptr_eq(&self.tables, tables)
             && self.filled_memtables
-                == view.memtables().filter(|memtable| memtable.has_entries()).count()
+                == read_state.memtables().filter(|memtable| memtable.has_entries()).count()
     }
 }
 
@@ -79,39 +79,39 @@ pub(super) type IterPool = PerThread<PooledIter>;
 pub(super) struct PooledIterGuard {
     /// `Some` until the guard is dropped.
     iter: Option<Box<PooledIter>>,
-    view: Arc<ReadState>,
+    read_state: Arc<ReadState>,
 }
 
 impl PooledIterGuard {
-    /// Returns unpositioned cursors over `view` for a reader at `seqno`.
+    /// Returns unpositioned cursors over `read_state` for a reader at `seqno`.
     pub fn new(
-        view: Arc<ReadState>,
+        read_state: Arc<ReadState>,
         tables: &Arc<Tables>,
         (seqno, deletes): (SeqNo, Option<Box<RangeDeleteView>>),
         fill_cache: bool,
     ) -> Result<PooledIterGuard> {
-        let spare = view.iter_pool.take();
-        let mut kept = match spare.filter(|kept| kept.fits(&view, tables, fill_cache)) {
+        let spare = read_state.iter_pool.take();
+        let mut kept = match spare.filter(|kept| kept.fits(&read_state, tables, fill_cache)) {
             Some(kept) => kept,
-            None => Box::new(PooledIter::new(&view, tables, fill_cache)?),
+            None => Box::new(PooledIter::new(&read_state, tables, fill_cache)?),
         };
         kept.cursor.reset(seqno, deletes);
-        Ok(PooledIterGuard { iter: Some(kept), view })
+        Ok(PooledIterGuard { iter: Some(kept), read_state })
     }
 
     /// Returns further unpositioned cursors over the same read state, for a reader at the same
     /// sequence number.
     pub fn again(&self) -> Result<PooledIterGuard> {
         let kept = self.iter();
-        let deletes = self.view.range_deletes(&kept.tables)?;
+        let deletes = self.read_state.range_deletes(&kept.tables)?;
         let of = (kept.cursor.snapshot(), deletes);
-        PooledIterGuard::new(self.view.clone(), &kept.tables, of, kept.fill_cache)
+        PooledIterGuard::new(self.read_state.clone(), &kept.tables, of, kept.fill_cache)
     }
 
     /// Returns the read state.
     #[inline]
-    pub fn view(&self) -> &ReadState {
-        &self.view
+    pub fn read_state(&self) -> &ReadState {
+        &self.read_state
     }
 
     #[inline]
@@ -153,7 +153,7 @@ impl Drop for PooledIterGuard {
         // After a panic of a comparator the cursors may be in any state, so they are not reused.
         let Some(mut kept) = self.iter.take().filter(|_| !std::thread::panicking()) else { return };
         kept.cursor.release();
-        let second = self.view.iter_pool.put(kept);
+        let second = self.read_state.iter_pool.put(kept);
         drop(second);
     }
 }

@@ -54,10 +54,10 @@ struct PendingKey<'v, 'k> {
 }
 
 impl<'v> Lookup<'v> {
-    /// Returns the values of `keys` in `view`, in the order of `keys`.
+    /// Returns the values of `keys` in `read_state`, in the order of `keys`.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
-        view: &'v ReadState,
+        read_state: &'v ReadState,
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
         debug_assert!(self.epoch.is_none(), "a pinned reader must not read files");
@@ -65,8 +65,8 @@ impl<'v> Lookup<'v> {
         found.resize_with(keys.len(), || None);
         for (keys, found) in keys.chunks(KEYS_AT_ONCE).zip(found.chunks_mut(KEYS_AT_ONCE)) {
             match keys {
-                [key] => found[0] = self.get(view, key.as_ref())?,
-                _ => self.get_group(view, keys, found)?,
+                [key] => found[0] = self.get(read_state, key.as_ref())?,
+                _ => self.get_group(read_state, keys, found)?,
             }
         }
         Ok(found)
@@ -75,7 +75,7 @@ impl<'v> Lookup<'v> {
     /// Reads at most [`KEYS_AT_ONCE`] keys to `found`, which has one element per key.
     fn get_group<K: AsRef<[u8]>>(
         &self,
-        view: &'v ReadState,
+        read_state: &'v ReadState,
         keys: &[K],
         found: &mut [Option<Slice>],
     ) -> Result<()> {
@@ -85,10 +85,10 @@ impl<'v> Lookup<'v> {
         for (sought, key) in group.iter_mut().zip(keys) {
             sought.key = key.as_ref();
             sought.hash = key_hash(sought.key);
-            view.memtables().for_each(|memtable| memtable.prefetch_filter(sought.hash));
+            read_state.memtables().for_each(|memtable| memtable.prefetch_filter(sought.hash));
         }
         for (sought, value) in group.iter_mut().zip(&mut *found) {
-            sought.step = self.find_tables(view, sought, value)?;
+            sought.step = self.find_tables(read_state, sought, value)?;
         }
         for sought in &mut *group {
             if let Step::Tables = sought.step {
@@ -110,7 +110,7 @@ impl<'v> Lookup<'v> {
                         prefetch_bytes(value.as_ptr().addr(), bytes);
                     }
                 }
-                Step::Alone => *value = self.get(view, sought.key)?,
+                Step::Alone => *value = self.get(read_state, sought.key)?,
                 _ => {}
             }
         }
@@ -121,12 +121,12 @@ impl<'v> Lookup<'v> {
     /// prefetches their filters.
     fn find_tables(
         &self,
-        view: &'v ReadState,
+        read_state: &'v ReadState,
         sought: &mut PendingKey<'v, '_>,
         value: &mut Option<Slice>,
     ) -> Result<Step<'v>> {
         let PendingKey { key, hash, .. } = *sought;
-        for memtable in view.memtables() {
+        for memtable in read_state.memtables() {
             if memtable.covering(key, self.seqno).is_some() {
                 return Ok(Step::Alone);
             }
@@ -136,7 +136,7 @@ impl<'v> Lookup<'v> {
             }
         }
         let mut places = sought.tables.iter_mut();
-        for (level, fragment) in view.version.fragments_holding(key) {
+        for (level, fragment) in read_state.version.fragments_holding(key) {
             let Some(place) = places.next() else { return Ok(Step::Alone) };
             let table = self.tables.get(&fragment.file)?;
             if table.covering(key, self.seqno).is_some() {
@@ -155,14 +155,14 @@ impl<'v> Lookup<'v> {
         Candidate { place, level, table }: Candidate<'v>,
         block: usize,
     ) -> Result<Option<Slice>> {
-        let looked = table.get_from_block(block, sought.key, self.seqno, self.fill_cache, None)?;
-        if let TableGet::Found(look) = looked {
-            return Ok(self.count_and_take(level, look, 0, &mut Found::pin).found());
+        let result = table.get_from_block(block, sought.key, self.seqno, self.fill_cache, None)?;
+        if let TableGet::Found(hit) = result {
+            return Ok(self.count_and_take(level, hit, 0, &mut Found::pin).found());
         }
         for (level, table) in sought.tables[place + 1..].iter().flatten() {
             let key = (sought.key, sought.hash);
-            if let Some(looked) = self.get_in_table(*level, table, key, &mut 0, &mut Found::pin)? {
-                return Ok(looked.found());
+            if let Some(result) = self.get_in_table(*level, table, key, &mut 0, &mut Found::pin)? {
+                return Ok(result.found());
             }
         }
         Ok(None)

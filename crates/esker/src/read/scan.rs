@@ -23,13 +23,13 @@ pub type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// An iterator over the store's state at the time of the iterator's creation.
 ///
-/// It can be used as a cursor or as a Rust iterator of owned pairs, from either end. After a move of
-/// the cursor, [`Iterator::next`] returns the pairs from the cursor to the end of the bounds. Reading
-/// from the back then begins at the end of the bounds and stops at the cursor. The cursor methods are
-/// [`seek`](DbIterator::seek) and [`move_next`](DbIterator::move_next), and [`key`](DbIterator::key)
-/// and [`value`](DbIterator::value), which borrow the current pair. A move returns the error that
-/// it meets, so an error never looks like the end of the data. The iterator pins memtables and
-/// files while it lives. Drop long scans when they are done.
+/// It can be used as a cursor or as a Rust iterator of owned pairs, from either end. After a move
+/// of the cursor, [`Iterator::next`] returns the pairs from the cursor to the end of the bounds.
+/// Reading from the back then begins at the end of the bounds and stops at the cursor. The cursor
+/// methods are [`seek`](DbIterator::seek) and [`move_next`](DbIterator::move_next), and
+/// [`key`](DbIterator::key) and [`value`](DbIterator::value), which borrow the current pair. A move
+/// returns the error that it meets, so an error never looks like the end of the data. The iterator
+/// pins memtables and files while it lives. Drop long scans when they are done.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -61,17 +61,17 @@ pub struct DbIterator {
 }
 
 impl DbIterator {
-    /// Creates an unpositioned iterator over `view` at `seqno` within `bounds`.
+    /// Creates an unpositioned iterator over `read_state` at `seqno` within `bounds`.
     pub(crate) fn new(
-        view: Arc<ReadState>,
+        read_state: Arc<ReadState>,
         tables: &Arc<Tables>,
         seqno: SeqNo,
         bounds: KeyBounds,
         fill_cache: bool,
     ) -> Result<DbIterator> {
-        let deletes = view.range_deletes(tables)?;
+        let deletes = read_state.range_deletes(tables)?;
         Ok(DbIterator {
-            cursor: PooledIterGuard::new(view, tables, (seqno, deletes), fill_cache)?,
+            cursor: PooledIterGuard::new(read_state, tables, (seqno, deletes), fill_cache)?,
             bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),
             bounds,
             inside: false,
@@ -107,9 +107,9 @@ impl DbIterator {
         mut self,
         key: &[u8],
         hints: Arc<Hints>,
-        patience: u64,
+        lookups_max: u64,
     ) -> Result<Option<TombstoneRun>> {
-        self.cursor.set_hints(hints, SeqNo::MAX, patience);
+        self.cursor.set_hints(hints, SeqNo::MAX, lookups_max);
         self.cursor.tombstone_run(key)
     }
 
@@ -214,16 +214,16 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Calls `see` for the current pair and each following pair, in order, until `see` breaks or
-    /// the bounds end. Starts at the first pair if the iterator was never positioned.
+    /// Calls `visit` for the current pair and each following pair, in order, until `visit` breaks
+    /// or the bounds end. Starts at the first pair if the iterator was never positioned.
     ///
     /// This is the cheapest way to read many pairs, because it reads whole row batches of a block
     /// without calls through the cursors above it.
     ///
-    /// If `see` breaks, the iterator is positioned on the pair of that call. It is unpositioned
+    /// If `visit` breaks, the iterator is positioned on the pair of that call. It is unpositioned
     /// ([`valid`](DbIterator::valid) is false) after the last pair, after an error, and after a
-    /// panic of `see`. An error of a move is returned after the pairs before it have been passed to
-    /// `see`.
+    /// panic of `visit`. An error of a move is returned after the pairs before it have been passed
+    /// to `visit`.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -247,25 +247,25 @@ impl DbIterator {
     /// ```
     pub fn for_each_forward(
         &mut self,
-        see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.for_each_from(true, see)
+        self.for_each_from(true, visit)
     }
 
-    /// Calls `see` for the current pair and each preceding pair, down to the first within the
+    /// Calls `visit` for the current pair and each preceding pair, down to the first within the
     /// bounds. Starts at the last pair if the iterator was never positioned. Otherwise like
     /// [`for_each_forward`](DbIterator::for_each_forward).
     pub fn for_each_backward(
         &mut self,
-        see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.for_each_from(false, see)
+        self.for_each_from(false, visit)
     }
 
     fn for_each_from(
         &mut self,
         forward: bool,
-        mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -280,11 +280,11 @@ impl DbIterator {
         let prefix_bytes = self.prefix_bytes();
         while self.inside {
             let mut past = false;
-            // If `see` panics, the iterator is unpositioned.
+            // If `visit` panics, the iterator is unpositioned.
             self.inside = false;
             let more = self.cursor.for_each_row(forward, &mut |key, value| {
                 past = !is_within(&order, key, &end, forward);
-                !past && see(&key[prefix_bytes..], value).is_continue()
+                !past && visit(&key[prefix_bytes..], value).is_continue()
             });
             self.inside = !past;
             if !more {
@@ -318,7 +318,7 @@ impl DbIterator {
     fn note_steps(&mut self) {
         let steps = self.cursor.take_skipped_count();
         if steps >= STEPS_NOTED {
-            let (tables, version) = (self.cursor.tables(), &self.cursor.view().version);
+            let (tables, version) = (self.cursor.tables(), &self.cursor.read_state().version);
             tables.note_steps(version, self.cursor.key_or_empty(), steps);
         }
     }
@@ -327,9 +327,9 @@ impl DbIterator {
     /// seek-heavy memtable is worth a flush.
     #[inline]
     fn note_seek(&self, key: &[u8]) {
-        let (tables, view) = (self.cursor.tables(), self.cursor.view());
-        if let Some(seeks) = tables.note_seek(&view.version, key)
-            && view.active.note_seeks(seeks)
+        let (tables, read_state) = (self.cursor.tables(), self.cursor.read_state());
+        if let Some(seeks) = tables.note_seek(&read_state.version, key)
+            && read_state.active.note_seeks(seeks)
         {
             tables.wake();
         }

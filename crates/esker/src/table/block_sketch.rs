@@ -43,7 +43,7 @@ pub(super) struct BlockSketches {
     /// Common prefix of all keys of the table.
     prefix: Box<[u8]>,
     /// Allocated for the first sketch.
-    drawn: OnceLock<Sketches>,
+    built: OnceLock<Sketches>,
     /// Number of attempts without memory for the sketches.
     refused: AtomicU32,
 }
@@ -65,21 +65,21 @@ impl BlockSketches {
     /// Creates an empty set for a table whose keys are between `smallest` and `largest`.
     pub(super) fn new(smallest: &[u8], largest: &[u8]) -> BlockSketches {
         let shared = shared_prefix_len(smallest, largest);
-        let (drawn, refused) = (OnceLock::new(), AtomicU32::new(0));
-        BlockSketches { prefix: smallest[..shared].into(), drawn, refused }
+        let (built, refused) = (OnceLock::new(), AtomicU32::new(0));
+        BlockSketches { prefix: smallest[..shared].into(), built, refused }
     }
 
     fn of(&self, block: usize) -> Option<BlockSketch<'_>> {
-        let drawn = self.drawn.get()?;
-        let start = drawn.starts.get(block)?.load(Ordering::Acquire);
-        (start > BUSY).then(|| BlockSketch(&drawn.cells[start as usize..]))
+        let built = self.built.get()?;
+        let start = built.starts.get(block)?.load(Ordering::Acquire);
+        (start > BUSY).then(|| BlockSketch(&built.cells[start as usize..]))
     }
 
     /// Prefetches the start values of `count` blocks from `block` on.
     #[inline]
     pub(super) fn prefetch_starts(&self, block: usize, count: usize) {
-        if let Some(drawn) = self.drawn.get() {
-            let from = drawn.starts.as_ptr().wrapping_add(block).addr();
+        if let Some(built) = self.built.get() {
+            let from = built.starts.as_ptr().wrapping_add(block).addr();
             prefetch_bytes(from, count * size_of::<AtomicU32>());
         }
     }
@@ -87,24 +87,24 @@ impl BlockSketches {
     /// Prefetches the sketch of `block`. Returns false if the block has none.
     #[inline]
     pub(super) fn prefetch(&self, block: usize) -> bool {
-        let outline = self.of(block);
-        if let Some(BlockSketch(cells)) = &outline {
+        let sketch = self.of(block);
+        if let Some(BlockSketch(cells)) = &sketch {
             prefetch_bytes(cells.as_ptr().addr(), FETCHED_BYTES);
         }
-        outline.is_some()
+        sketch.is_some()
     }
 
     /// Writes to `out` a key that is above `key` and not above the table's first entry at or after
     /// `key`. `block` is the block of that entry. Returns false if no such key is known.
     #[inline]
     pub(super) fn bound(&self, block: usize, key: &[u8], out: &mut KeyBuf) -> bool {
-        let Some(outline) = self.of(block) else { return false };
+        let Some(sketch) = self.of(block) else { return false };
         if !has_prefix(key, &self.prefix) {
             return false;
         }
         let wanted = head(&key[self.prefix.len()..]);
         // If no row is at or above it, the next block's first row is the bound.
-        let bound = match outline.above(wanted) {
+        let bound = match sketch.above(wanted) {
             UpperBound::Row(bound) => bound,
             UpperBound::Nothing => match self.of(block + 1) {
                 Some(next) if next.first() > wanted => next.first(),
@@ -122,27 +122,27 @@ impl BlockSketches {
     /// room. The table has `blocks` blocks with `entries` entries in all. `config` is the table's
     /// read configuration.
     #[inline]
-    pub(super) fn draw(
+    pub(super) fn build(
         &self,
         (at, block): (usize, &Block),
         (blocks, entries): (usize, u64),
         config: &ReadConfig,
     ) {
-        if self.drawn.get().is_none() {
+        if self.built.get().is_none() {
             let refused = self.refused.load(Ordering::Relaxed);
             if refused.is_multiple_of(ASKED_EVERY)
-                && let Some(drawn) = Sketches::new(blocks, entries, config)
+                && let Some(built) = Sketches::new(blocks, entries, config)
             {
                 // Two threads may race here; one result is kept.
-                let _ = self.drawn.set(drawn);
+                let _ = self.built.set(built);
             } else {
                 self.refused.store(refused.wrapping_add(1), Ordering::Relaxed);
             }
         }
-        if let Some(drawn) = self.drawn.get()
-            && drawn.starts.get(at).is_some_and(|start| start.load(Ordering::Relaxed) == NONE)
+        if let Some(built) = self.built.get()
+            && built.starts.get(at).is_some_and(|start| start.load(Ordering::Relaxed) == NONE)
         {
-            drawn.draw(at, block, self.prefix.len());
+            built.build(at, block, self.prefix.len());
         }
     }
 }
@@ -152,20 +152,20 @@ impl Sketches {
         let count = usize::try_from(entries).ok()?.checked_add(blocks * HEADER_CELLS + FIRST)?;
         u32::try_from(count).ok()?;
         let bytes = count * size_of::<AtomicU16>() + blocks * size_of::<AtomicU32>();
-        let loan = CacheReservation::of(&config.cache, bytes as u64)?;
+        let reservation = CacheReservation::of(&config.cache, bytes as u64)?;
         let starts = (0..blocks).map(|_| AtomicU32::new(NONE)).collect();
         let cells = (0..count).map(|_| AtomicU16::new(0)).collect();
         Some(Sketches {
             starts: HugePageBox::new(starts, &config.pages),
             cells: HugePageBox::new(cells, &config.pages),
             used: AtomicUsize::new(FIRST),
-            _reservation: loan,
+            _reservation: reservation,
         })
     }
 
     #[cold]
     #[inline(never)]
-    fn draw(&self, at: usize, block: &Block, prefix_bytes: usize) {
+    fn build(&self, at: usize, block: &Block, prefix_bytes: usize) {
         let start = &self.starts[at];
         if start.compare_exchange(NONE, BUSY, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return;
@@ -176,11 +176,11 @@ impl Sketches {
         // blocks have no sketch.
         let Some(cells) = self.cells.get(from..from + HEADER_CELLS + rows) else { return };
         let mut key = KeyBuf::default();
-        let drawn = trace(cells, |row| {
+        let built = trace(cells, |row| {
             block.load(row, &mut key);
             key.key().get(prefix_bytes..).map(head)
         });
-        if drawn.is_some() {
+        if built.is_some() {
             start.store(from as u32, Ordering::Release);
         }
     }
@@ -379,15 +379,15 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn what_is_known_of_the_rows_above_a_head_is_true((heads, probes) in heads()) {
+        fn sketch_bounds_hold_for_rows_above_head((heads, probes) in heads()) {
             let cells: Vec<AtomicU16> =
                 (0..HEADER_CELLS + heads.len()).map(|_| AtomicU16::new(0)).collect();
             trace(&cells, |row| Some(heads[row])).unwrap();
-            let outline = BlockSketch(&cells);
-            prop_assert_eq!(outline.first(), heads[0]);
+            let sketch = BlockSketch(&cells);
+            prop_assert_eq!(sketch.first(), heads[0]);
             for wanted in probes {
                 let at = heads.partition_point(|head| *head < wanted);
-                match outline.above(wanted) {
+                match sketch.above(wanted) {
                     UpperBound::Row(bound) => {
                         prop_assert!(wanted < bound && bound <= heads[at], "{wanted:x}: {bound:x}");
                     }
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_out_of_order_are_not_drawn() {
+    fn rows_out_of_order_have_no_sketch() {
         let cells: Vec<AtomicU16> = (0..HEADER_CELLS + 3).map(|_| AtomicU16::new(0)).collect();
         for heads in [[5, 4, 6], [5, 7, 6], [7, 6, 5]] {
             assert!(trace(&cells, |row| Some(heads[row])).is_none());

@@ -30,7 +30,7 @@ struct Keep {
     /// Keep the blocks while the cache has room.
     blocks: bool,
     /// Keep the block sketches.
-    outlines: bool,
+    sketches: bool,
 }
 
 impl Table {
@@ -45,10 +45,10 @@ impl Table {
 
     /// Checks a new table as [`Table::check`] does and keeps its blocks in the cache, so that the
     /// next reads need no I/O. It fills at most three quarters of the cache and evicts no block.
-    /// With `outlined` it also makes the block sketches, so that seeks that continue into older
-    /// tables need not wait for the blocks of this one (`table/block_sketch.rs`).
-    pub fn check_and_keep(&self, outlined: bool) -> Result<TableInfo> {
-        self.check_whole(Keep { blocks: true, outlines: outlined })
+    /// With `with_sketches` it also makes the block sketches, so that seeks that continue into
+    /// older tables need not wait for the blocks of this one (`table/block_sketch.rs`).
+    pub fn check_and_keep(&self, with_sketches: bool) -> Result<TableInfo> {
+        self.check_whole(Keep { blocks: true, sketches: with_sketches })
     }
 
     fn check_whole(&self, keep: Keep) -> Result<TableInfo> {
@@ -78,8 +78,8 @@ impl Table {
             let stays = keep.blocks && self.has_room(at, meta.index.raw_bytes(at));
             let block = self.read_block(at, stays)?;
             self.check_block(&meta, at, &block, &mut walk)?;
-            if keep.outlines {
-                self.outline(at, &block);
+            if keep.sketches {
+                self.add_sketch(at, &block);
             }
             if stays {
                 let _ = self.offer(at, block);

@@ -76,13 +76,13 @@ impl Packer {
         }
         let raw = parts.concat();
         let most = raw.len() - raw.len() / 8;
-        let room = match self.kind {
+        let bytes_max = match self.kind {
             // The Snappy encoder requires a buffer of the worst-case size.
-            Compression::Snappy => self.room(raw.len())?,
+            Compression::Snappy => self.compressed_bytes_max(raw.len())?,
             _ => most,
         };
         // Zeroed memory from the kernel: only written pages take physical memory.
-        let mut packed = vec![0; 4 + room];
+        let mut packed = vec![0; 4 + bytes_max];
         let (len, target) = packed.split_at_mut(4);
         len.copy_from_slice(&u32::try_from(raw.len()).ok()?.to_le_bytes());
         let len = 4 + self.compress(&raw, target)?;
@@ -93,10 +93,10 @@ impl Packer {
     /// Reports whether samples of `value` compress well enough.
     fn seems_worthwhile(&mut self, value: &[u8]) -> bool {
         const PIECE_BYTES: usize = 16 << 10;
-        const PIECES: usize = 8;
-        let Some(room) = self.room(PIECE_BYTES) else { return false };
-        let mut target = vec![0; room];
-        let step = (value.len() / PIECES).max(PIECE_BYTES);
+        const PIECE_COUNT: usize = 8;
+        let Some(bytes_max) = self.compressed_bytes_max(PIECE_BYTES) else { return false };
+        let mut target = vec![0; bytes_max];
+        let step = (value.len() / PIECE_COUNT).max(PIECE_BYTES);
         let (mut raw_bytes, mut packed_bytes) = (0, 0);
         for piece in value.chunks(step) {
             let piece = &piece[..piece.len().min(PIECE_BYTES)];
@@ -107,7 +107,7 @@ impl Packer {
     }
 
     /// Returns the maximum compressed size of `raw_bytes` bytes.
-    fn room(&self, raw_bytes: usize) -> Option<usize> {
+    fn compressed_bytes_max(&self, raw_bytes: usize) -> Option<usize> {
         let _ = raw_bytes;
         match self.kind {
             Compression::None => None,
@@ -140,10 +140,10 @@ impl Packer {
     }
 
     fn try_pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
-        let room = self.room(raw.len())?;
+        let bytes_max = self.compressed_bytes_max(raw.len())?;
         out.extend_from_slice(&u32::try_from(raw.len()).ok()?.to_le_bytes());
         let start = out.len();
-        out.resize(start + room, 0);
+        out.resize(start + bytes_max, 0);
         let len = self.compress(raw, &mut out[start..])?;
         out.truncate(start + len);
         Some(())
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_unpacks_and_damage_is_refused() {
+    fn compression_round_trips_and_corruption_is_refused() {
         let raw: Vec<u8> = (0..5000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
         for &kind in Compression::ALL.iter().filter(|kind| kind.is_built_in()) {
             let mut packer = Packer::new(kind, 0).unwrap();
@@ -229,7 +229,7 @@ mod tests {
 
     /// Damaged input that the checksum should have caught writes nothing beyond the buffer.
     #[test]
-    fn damaged_bytes_are_refused_or_fill_the_buffer_and_touch_nothing_else() {
+    fn corrupt_input_is_refused_or_stays_within_output_buffer() {
         const GUARD: usize = 64;
         let raw: Vec<u8> = (0..700u32).flat_map(|i| (i / 5).to_le_bytes()).collect();
         let rounds = if cfg!(miri) { 60 } else { 30_000 };
@@ -255,10 +255,10 @@ mod tests {
                         *byte = [0, 0xff, random(256) as u8][random(3)];
                     }
                 }
-                let mut room = vec![0xa5; GUARD + raw.len() + GUARD];
-                let middle = &mut room[GUARD..GUARD + raw.len()];
+                let mut buffer = vec![0xa5; GUARD + raw.len() + GUARD];
+                let middle = &mut buffer[GUARD..GUARD + raw.len()];
                 refused += usize::from(unpack(kind, &bytes, middle).is_err());
-                let (before, after) = (&room[..GUARD], &room[GUARD + raw.len()..]);
+                let (before, after) = (&buffer[..GUARD], &buffer[GUARD + raw.len()..]);
                 assert!(before.iter().chain(after).all(|&byte| byte == 0xa5), "{kind:?}");
             }
             assert!(refused > rounds / 2, "{kind:?}: {refused} of {rounds} refused");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_kept_as_it_is() {
+    fn incompressible_data_is_stored_uncompressed() {
         let mut x = 1u64;
         let noise: Vec<u8> = (0..4096)
             .map(|_| {

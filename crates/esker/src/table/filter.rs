@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_passes_and_few_others_do() {
+    fn added_keys_pass_and_false_positives_are_bounded() {
         // Bits per key, and the maximum false positives per thousand absent keys.
         for (bits, per_mille_max) in [(2.0, 450.0), (5.0, 130.0), (10.0, 15.0), (16.0, 3.0)] {
             let filter = built(bits, 50_000);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bits_mean_no_filter_and_no_keys_a_small_one() {
+    fn zero_bits_build_no_filter_and_zero_keys_build_small_filter() {
         assert!(matches!(built(0.0, 10), Filter::None));
         assert!(!may_contain(&built(10.0, 0), b"a"));
     }

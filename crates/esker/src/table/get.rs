@@ -9,7 +9,7 @@ use crate::base::rows::Row;
 use crate::error::Result;
 
 use super::block::{BlockRef, BlockSlice, Lookup};
-use super::index::Begun;
+use super::index::PartialFind;
 use super::reader::Table;
 
 /// The newest visible version of a key in a table.
@@ -24,7 +24,7 @@ pub struct TableHit {
 }
 
 /// The newest visible version of a key, still in its block.
-pub struct TableLook<'s> {
+pub struct TableHitRef<'s> {
     block: BlockRef<'s>,
     /// Sequence number, kind and value position of the version.
     pub row: Row,
@@ -52,7 +52,7 @@ impl<T> TableGet<T> {
     }
 }
 
-impl TableLook<'_> {
+impl TableHitRef<'_> {
     /// Returns the value; empty for a delete.
     #[inline]
     pub fn value(&self) -> &[u8] {
@@ -68,7 +68,7 @@ impl TableLook<'_> {
 
 /// A started prefetch of a block, returned by [`Table::begin_fetch`].
 #[derive(Clone, Copy)]
-pub struct Fetch(Begun);
+pub struct Fetch(PartialFind);
 
 impl Table {
     /// Prefetches the memory that [`Table::get`] reads first.
@@ -87,9 +87,9 @@ impl Table {
     /// Prefetches the part of the index that identifies the block of `key`.
     #[inline]
     pub fn begin_fetch(&self, key: &[u8]) -> Fetch {
-        let begun = self.meta.index.begin(key);
-        self.meta.index.prefetch(&begun, |at, count| self.slots.prefetch_slots(at, count));
-        Fetch(begun)
+        let partial = self.meta.index.begin(key);
+        self.meta.index.prefetch(&partial, |at, count| self.slots.prefetch_slots(at, count));
+        Fetch(partial)
     }
 
     /// Prefetches the block of `key` and returns its index. The caller allows time for the first
@@ -115,10 +115,10 @@ impl Table {
         if !self.may_contain(key, hash) {
             return Ok(None);
         }
-        let look = self.get_past_filter(key, seqno, fill_cache, None)?.found();
-        Ok(look.map(|look| {
-            let (seqno, kind) = (look.row.seqno(), look.row.kind());
-            TableHit { seqno, kind, value: look.pin() }
+        let hit = self.get_past_filter(key, seqno, fill_cache, None)?.found();
+        Ok(hit.map(|hit| {
+            let (seqno, kind) = (hit.row.seqno(), hit.row.kind());
+            TableHit { seqno, kind, value: hit.pin() }
         }))
     }
 
@@ -132,7 +132,7 @@ impl Table {
         seqno: SeqNo,
         fill_cache: bool,
         reading: Option<&'s EpochGuard<'_>>,
-    ) -> Result<TableGet<TableLook<'s>>> {
+    ) -> Result<TableGet<TableHitRef<'s>>> {
         let at = self.find_block(key);
         self.prefetch(at);
         self.get_from_block(at, key, seqno, fill_cache, reading)
@@ -147,7 +147,7 @@ impl Table {
         seqno: SeqNo,
         fill_cache: bool,
         reading: Option<&'s EpochGuard<'_>>,
-    ) -> Result<TableGet<TableLook<'s>>> {
+    ) -> Result<TableGet<TableHitRef<'s>>> {
         let index = &self.meta.index;
         while at < index.count() {
             let block = match reading {
@@ -158,7 +158,7 @@ impl Table {
                 None => BlockRef::Own(self.load(at, fill_cache)?),
             };
             match block.find(self.order(), key, seqno) {
-                Lookup::Found(row) => return Ok(TableGet::Found(TableLook { block, row })),
+                Lookup::Found(row) => return Ok(TableGet::Found(TableHitRef { block, row })),
                 Lookup::PastEnd if index.continues(at, key) => at += 1,
                 Lookup::PastEnd | Lookup::Absent => return Ok(TableGet::Absent),
             }

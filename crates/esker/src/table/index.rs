@@ -112,7 +112,7 @@ fn separator(last: &[u8], next: &[u8], shared: usize, emit: impl FnOnce([&[u8]; 
 
 /// State of a half-finished search.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Begun {
+pub(super) enum PartialFind {
     /// The search is finished; this is the block.
     At(usize),
     /// The wanted head, and the index of the first head that is not below it.
@@ -275,36 +275,36 @@ impl Index {
     /// group and the number of blocks.
     #[inline(never)]
     pub(super) fn find(&self, key: &[u8], near: impl FnOnce(usize, usize)) -> usize {
-        let begun = self.begin(key);
-        if let Begun::Near(_, group) = begun {
+        let partial = self.begin(key);
+        if let PartialFind::Near(_, group) = partial {
             near(group * self.fanout, self.fanout);
         }
-        self.finish(key, begun)
+        self.finish(key, partial)
     }
 
     /// Does the first half of a search. In a tree it stops at the level that needs a memory access.
     /// Otherwise it does the whole search.
     #[inline(always)]
-    pub(super) fn begin(&self, key: &[u8]) -> Begun {
+    pub(super) fn begin(&self, key: &[u8]) -> PartialFind {
         if self.heads.is_empty() {
-            return Begun::At(self.binary(0, self.count(), key));
+            return PartialFind::At(self.binary(0, self.count(), key));
         }
         let prefix = &self.keys[..self.prefix_bytes];
         if !has_prefix(key, prefix) {
-            return Begun::At(if key < prefix { 0 } else { self.count() });
+            return PartialFind::At(if key < prefix { 0 } else { self.count() });
         }
         let wanted = head(&key[prefix.len()..]);
         match self.search {
             IndexSearch::Btree => self.descend(wanted),
-            IndexSearch::Binary => Begun::Head(wanted, first_not_below(&self.heads, wanted)),
-            IndexSearch::Interpolation => Begun::Head(wanted, self.interpolate(wanted)),
+            IndexSearch::Binary => PartialFind::Head(wanted, first_not_below(&self.heads, wanted)),
+            IndexSearch::Interpolation => PartialFind::Head(wanted, self.interpolate(wanted)),
         }
     }
 
     /// Prefetches the memory of the second half, and calls `near` as [`Index::find`] does.
     #[inline]
-    pub(super) fn prefetch(&self, begun: &Begun, near: impl FnOnce(usize, usize)) {
-        if let Begun::Near(_, group) = begun {
+    pub(super) fn prefetch(&self, partial: &PartialFind, near: impl FnOnce(usize, usize)) {
+        if let PartialFind::Near(_, group) = partial {
             let from = group * self.fanout;
             let heads = self.heads.as_ptr().wrapping_add(from).addr();
             prefetch_bytes(heads, self.fanout * size_of::<u64>());
@@ -314,11 +314,11 @@ impl Index {
 
     /// Does the second half of a search for `key`.
     #[inline(always)]
-    pub(super) fn finish(&self, key: &[u8], begun: Begun) -> usize {
-        let (wanted, low) = match begun {
-            Begun::At(block) => return block,
-            Begun::Head(wanted, low) => (wanted, low),
-            Begun::Near(wanted, group) => {
+    pub(super) fn finish(&self, key: &[u8], partial: PartialFind) -> usize {
+        let (wanted, low) = match partial {
+            PartialFind::At(block) => return block,
+            PartialFind::Head(wanted, low) => (wanted, low),
+            PartialFind::Near(wanted, group) => {
                 let low = self.descend_one(&self.heads, group, wanted);
                 (wanted, low.unwrap_or(self.heads.len()))
             }
@@ -346,15 +346,15 @@ impl Index {
     /// Returns the group that contains the first head not below `wanted`. Descends from the top of
     /// the tree and counts within each group.
     #[inline]
-    fn descend(&self, wanted: u64) -> Begun {
+    fn descend(&self, wanted: u64) -> PartialFind {
         let mut at = 0;
         for level in self.levels.iter().rev() {
             let Some(below) = self.descend_one(level, at, wanted) else {
-                return Begun::At(self.count());
+                return PartialFind::At(self.count());
             };
             at = below;
         }
-        Begun::Near(wanted, at)
+        PartialFind::Near(wanted, at)
     }
 
     /// Returns the first head of `level`, in the group `at`, that is not below `wanted`.
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn every_search_finds_what_a_scan_finds() {
+    fn every_index_search_matches_linear_scan() {
         let mut seed = 7u64;
         let mut random = move |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn separators_are_short_and_between() {
+    fn separators_are_short_and_between_blocks() {
         let cases: [(&[u8], &[u8], &[u8]); 8] = [
             (b"abc", b"abz", b"abd"),
             (b"abc", b"abd", b"abc"),
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_disordered_indexes_are_refused() {
+    fn truncated_and_unordered_indexes_are_refused() {
         let order = KeyOrder::Bytewise;
         let mut builder = IndexBuilder::default();
         builder.add(&order, b"b", None, 10, 10);

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::rows::{KeyBuf, Row, RowBatch, Rows};
 use crate::error::Result;
 
 use super::block::Block;
-use super::index::Begun;
+use super::index::PartialFind;
 use super::reader::Table;
 
 /// Read-ahead size after the first blocks of a scan that miss the cache, in bytes.
@@ -38,9 +38,9 @@ pub struct TableCursor {
     valid: bool,
     ahead: ReadAhead,
     /// Search state of the announced seek.
-    foreseen: Option<Begun>,
+    partial_find: Option<PartialFind>,
     /// Block of the deferred seek.
-    late: usize,
+    deferred_block: usize,
 }
 
 /// Read-ahead buffer of a forward scan.
@@ -81,8 +81,8 @@ impl TableCursor {
             key: KeyBuf::default(),
             valid: false,
             ahead: ReadAhead::default(),
-            foreseen: None,
-            late: 0,
+            partial_find: None,
+            deferred_block: 0,
         }
     }
 
@@ -142,7 +142,7 @@ impl TableCursor {
 
     /// Positions the cursor on row `at` of the loaded block.
     #[inline]
-    fn stand(&mut self, at: usize) {
+    fn move_to(&mut self, at: usize) {
         if let Some(block) = &self.block {
             self.row = block.load(at, &mut self.key);
             self.at = at;
@@ -151,16 +151,16 @@ impl TableCursor {
     }
 
     /// Loads the block of `(key, seqno)` and returns the first row that is not before it. The row
-    /// may be past the end of the block. Returns `None` past the last block. `foreseen` is the
-    /// first block, if it is known.
+    /// may be past the end of the block. Returns `None` past the last block. `known_block` is
+    /// the first block, if it is known.
     fn approach(
         &mut self,
         key: &[u8],
         seqno: SeqNo,
-        foreseen: Option<usize>,
+        known_block: Option<usize>,
     ) -> Result<Option<usize>> {
         self.valid = false;
-        let mut block_at = foreseen.unwrap_or_else(|| self.table.find_block(key));
+        let mut block_at = known_block.unwrap_or_else(|| self.table.find_block(key));
         debug_assert_eq!(
             block_at,
             self.table.find_block(key),
@@ -178,11 +178,11 @@ impl TableCursor {
         Ok(None)
     }
 
-    /// Seeks, starting in the block `foreseen` if it is known.
-    fn seek_in(&mut self, key: &[u8], seqno: SeqNo, foreseen: Option<usize>) -> Result<()> {
-        match self.approach(key, seqno, foreseen)? {
+    /// Seeks, starting in `known_block` if it is given.
+    fn seek_in(&mut self, key: &[u8], seqno: SeqNo, known_block: Option<usize>) -> Result<()> {
+        match self.approach(key, seqno, known_block)? {
             Some(row) if row < self.rows => {
-                self.stand(row);
+                self.move_to(row);
                 Ok(())
             }
             Some(_) => self.next_block(),
@@ -192,7 +192,7 @@ impl TableCursor {
 
     /// Returns the first row of the loaded block that is the newest version of its key. The last
     /// row of the previous block may be a newer version of row 0's key.
-    fn first_of_stretch(&self, block: &Block) -> usize {
+    fn first_row_of_batch(&self, block: &Block) -> usize {
         let Some(before) = self.block_at.checked_sub(1) else { return 0 };
         let mut first = KeyBuf::default();
         block.load(0, &mut first);
@@ -207,7 +207,7 @@ impl TableCursor {
             return Ok(());
         }
         self.hold(self.block_at + 1)?;
-        self.stand(0);
+        self.move_to(0);
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl TableCursor {
             return Ok(());
         }
         self.hold(self.block_at - 1)?;
-        self.stand(self.rows - 1);
+        self.move_to(self.rows - 1);
         Ok(())
     }
 }
@@ -233,35 +233,36 @@ impl Cursor for TableCursor {
     fn seek_to_first(&mut self) -> Result<()> {
         self.valid = false;
         // The announced seek may never have come, because another cursor failed first.
-        self.foreseen = None;
+        self.partial_find = None;
         if self.count() > 0 {
             self.hold(0)?;
-            self.stand(0);
+            self.move_to(0);
         }
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.valid = false;
-        self.foreseen = None;
+        self.partial_find = None;
         if let Some(last) = self.count().checked_sub(1) {
             self.hold(last)?;
-            self.stand(self.rows - 1);
+            self.move_to(self.rows - 1);
         }
         Ok(())
     }
 
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        let foreseen = self.foreseen.take().map(|begun| self.table.finish_find(key, begun));
-        self.seek_in(key, seqno, foreseen)
+        let known_block =
+            self.partial_find.take().map(|partial| self.table.finish_find(key, partial));
+        self.seek_in(key, seqno, known_block)
     }
 
     fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
-        let begun = self.foreseen.take().unwrap_or_else(|| self.table.begin_find(key));
-        let block_at = self.table.finish_find(key, begun);
+        let partial = self.partial_find.take().unwrap_or_else(|| self.table.begin_find(key));
+        let block_at = self.table.finish_find(key, partial);
         self.valid = self.table.bound(block_at, key, &mut self.key);
         if self.valid {
-            self.late = block_at;
+            self.deferred_block = block_at;
             return Ok(true);
         }
         self.seek_in(key, seqno, Some(block_at))?;
@@ -269,37 +270,37 @@ impl Cursor for TableCursor {
             && !deepest
             && let Some(block) = &self.block
         {
-            self.table.outline(self.block_at, block);
+            self.table.add_sketch(self.block_at, block);
         }
         Ok(false)
     }
 
     fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
-        self.seek_in(key, seqno, Some(self.late))?;
+        self.seek_in(key, seqno, Some(self.deferred_block))?;
         Ok(false)
     }
 
-    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
-        let begun = match (step, self.foreseen) {
-            (Foresee::Block, Some(begun)) => begun,
+    fn prefetch_seek(&mut self, key: &[u8], step: PrefetchStep, deepest: bool) {
+        let partial = match (step, self.partial_find) {
+            (PrefetchStep::Block, Some(partial)) => partial,
             _ => self.table.begin_find(key),
         };
-        self.foreseen = Some(begun);
-        if step == Foresee::Block {
-            let block_at = self.table.finish_find(key, begun);
-            if !self.table.prefetch_outline(block_at) || deepest {
+        self.partial_find = Some(partial);
+        if step == PrefetchStep::Block {
+            let block_at = self.table.finish_find(key, partial);
+            if !self.table.prefetch_sketch(block_at) || deepest {
                 self.table.prefetch(block_at);
             }
-            self.foreseen = Some(Begun::At(block_at));
+            self.partial_find = Some(PartialFind::At(block_at));
         }
     }
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
-        self.foreseen = None;
+        self.partial_find = None;
         match self.approach(key, seqno, None)? {
             Some(0) => self.previous_block(),
             Some(row) => {
-                self.stand(row - 1);
+                self.move_to(row - 1);
                 Ok(())
             }
             None => self.seek_to_last(),
@@ -360,7 +361,7 @@ impl Cursor for TableCursor {
         self.valid = false;
         self.block = None;
         self.rows = 0;
-        self.foreseen = None;
+        self.partial_find = None;
         self.ahead = ReadAhead::default();
         self.key.release();
     }
@@ -370,7 +371,7 @@ impl Cursor for TableCursor {
         // A batch of one row saves nothing.
         let (first, end) = match (forward, self.at) {
             (true, at) if at + 1 < self.rows => (at, self.rows),
-            (false, at) if at > 0 => (self.first_of_stretch(block), at + 1),
+            (false, at) if at > 0 => (self.first_row_of_batch(block), at + 1),
             _ => return None,
         };
         let at = self.block_at;
@@ -382,6 +383,6 @@ impl Cursor for TableCursor {
     }
 
     fn move_to_row(&mut self, row: usize) {
-        self.stand(row);
+        self.move_to(row);
     }
 }

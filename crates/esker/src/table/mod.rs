@@ -41,7 +41,7 @@ use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 
 pub use crate::base::filter_policy::key_hash;
 pub use block::{BlockSlice, Layout};
-pub use get::{Fetch, TableGet, TableLook};
+pub use get::{Fetch, TableGet, TableHitRef};
 pub use iter::TableCursor;
 pub use reader::{OpenPermit, Table};
 pub use writer::TableWriter;

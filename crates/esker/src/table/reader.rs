@@ -28,7 +28,7 @@ use super::format::{
     FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, TRAILER_BYTES,
     decode_range_deletes, unseal,
 };
-use super::index::{Begun, Index};
+use super::index::{Index, PartialFind};
 use super::{ReadConfig, TableInfo, TableSource};
 
 /// Largest per-thread buffer that is kept for the next compressed block, in bytes.
@@ -219,16 +219,8 @@ impl Table {
         let file = config.keep_open.then_some(file);
         let slots = Arc::new(config.cache.block_slots(meta.index.count(), &config.pages));
         let info = &meta.properties.info;
-        let outlines = BlockSketches::new(&info.smallest, &info.largest);
-        Ok(Table {
-            source,
-            config: config.clone(),
-            file,
-            meta,
-            slots,
-            sketches: outlines,
-            kept: None,
-        })
+        let sketches = BlockSketches::new(&info.smallest, &info.largest);
+        Ok(Table { source, config: config.clone(), file, meta, slots, sketches, kept: None })
     }
 
     /// Reads the identity and length of the file `path` from its footer alone. For a file found
@@ -405,7 +397,12 @@ impl Table {
         }
         let charge_bytes = read.memory_bytes() as u64;
         let slot = SlotRef::new(&self.slots, block);
-        Block::of(self.cache().insert(self.block_key(block), read.into_frame(), charge_bytes, slot))
+        Block::of(self.cache().insert(
+            self.block_key(block),
+            read.into_cache_block(),
+            charge_bytes,
+            slot,
+        ))
     }
 
     /// Offers a new block to the cache. Returns false if the cache has no room for it.
@@ -414,7 +411,7 @@ impl Table {
         let slot = SlotRef::new(&self.slots, block);
         self.cache().insert_speculative(
             self.block_key(block),
-            read.into_frame(),
+            read.into_cache_block(),
             charge_bytes,
             slot,
         )
@@ -444,24 +441,24 @@ impl Table {
     /// Begins [`Table::find_block`]. If the index is a tree, it stops before the first wait for
     /// memory.
     #[inline]
-    pub(super) fn begin_find(&self, key: &[u8]) -> Begun {
-        let begun = self.meta.index.begin(key);
-        self.meta.index.prefetch(&begun, |at, count| {
+    pub(super) fn begin_find(&self, key: &[u8]) -> PartialFind {
+        let partial = self.meta.index.begin(key);
+        self.meta.index.prefetch(&partial, |at, count| {
             self.slots.prefetch_slots(at, count);
             self.sketches.prefetch_starts(at, count);
         });
-        begun
+        partial
     }
 
     /// Completes [`Table::begin_find`] for the same key.
     #[inline]
-    pub(super) fn finish_find(&self, key: &[u8], begun: Begun) -> usize {
-        self.meta.index.finish(key, begun)
+    pub(super) fn finish_find(&self, key: &[u8], partial: PartialFind) -> usize {
+        self.meta.index.finish(key, partial)
     }
 
     /// Prefetches the sketch of `block`. Returns false if the block has none.
     #[inline]
-    pub(super) fn prefetch_outline(&self, block: usize) -> bool {
+    pub(super) fn prefetch_sketch(&self, block: usize) -> bool {
         self.sketches.prefetch(block)
     }
 
@@ -474,10 +471,10 @@ impl Table {
 
     /// Makes the sketch of `block`, the block with index `at`, for later seeks.
     #[inline]
-    pub(super) fn outline(&self, at: usize, block: &Block) {
+    pub(super) fn add_sketch(&self, at: usize, block: &Block) {
         if self.order().has_heads() {
             let all = (self.meta.index.count(), self.info().entries);
-            self.sketches.draw((at, block), all, &self.config);
+            self.sketches.build((at, block), all, &self.config);
         }
     }
 

@@ -2,13 +2,13 @@
 
 mod damage;
 mod files;
-mod outlines;
+mod sketches;
 
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::{Comparator, KeyOrder};
 use crate::base::range_delete::RangeDelete;
@@ -244,7 +244,7 @@ fn compare_points(table: &Arc<Table>, order: &KeyOrder, list: &[Entry], seed: u6
         }
         // Announces a seek that never comes, as when another cursor fails first.
         if let Some(other) = list.get(at * 7 % list.len().max(1)) {
-            cursor.prefetch_seek(&other.0, Foresee::Block, true);
+            cursor.prefetch_seek(&other.0, PrefetchStep::Block, true);
         }
         cursor.seek_before(&key, seqno).unwrap();
         let before = at.checked_sub(1).map(|i| &list[i]);
@@ -270,7 +270,7 @@ fn orders() -> [KeyOrder; 3] {
 }
 
 #[test]
-fn every_way_to_write_and_read_agrees_with_a_sorted_list() {
+fn every_layout_and_search_matches_sorted_list() {
     let filters = [
         FilterConfig::None,
         FilterConfig::Bloom { bits_per_key: 10.0 },
@@ -309,7 +309,7 @@ fn every_way_to_write_and_read_agrees_with_a_sorted_list() {
 }
 
 #[test]
-fn tables_of_many_shapes_agree_with_a_sorted_list() {
+fn tables_of_many_shapes_match_sorted_list() {
     for seed in 0..40 {
         let order = &orders()[seed as usize % 3];
         let count = [0, 1, 2, 10, 300, 2000][seed as usize % 6];
@@ -325,7 +325,7 @@ fn tables_of_many_shapes_agree_with_a_sorted_list() {
 }
 
 #[test]
-fn sequential_keys_of_one_length_agree() {
+fn sequential_fixed_length_keys_match_sorted_list() {
     let order = KeyOrder::Bytewise;
     for (seqno, key_bytes) in [(0, 16), (5, 16), (1 << 40, 24), (0, 3)] {
         let list: Vec<Entry> = (0..900u64)
@@ -361,7 +361,7 @@ fn many_versions_of_one_key_cross_blocks() {
 }
 
 #[test]
-fn large_keys_and_values_get_blocks_of_their_own() {
+fn large_entries_get_their_own_block() {
     let order = KeyOrder::Bytewise;
     let mut list: Vec<Entry> = vec![
         (b"a".to_vec(), 1, Kind::Put, vec![1; 3 << 20]),
@@ -386,7 +386,7 @@ fn large_keys_and_values_get_blocks_of_their_own() {
 const KEY_BYTES_LIMIT: usize = crate::base::key::STORED_KEY_BYTES_MAX;
 
 #[test]
-fn a_table_of_range_tombstones_only_keeps_them() {
+fn table_with_only_range_tombstones_keeps_them() {
     for order in orders() {
         let tombstone = |start: &str, end: &str, seqno| RangeDelete {
             start: start.into(),
@@ -417,7 +417,7 @@ fn a_table_of_range_tombstones_only_keeps_them() {
 }
 
 #[test]
-fn what_a_table_holds_is_stated() {
+fn properties_match_content() {
     let order = KeyOrder::Bytewise;
     let list = entries(5, 400, &order);
     let tombstone = RangeDelete { start: b"m".to_vec(), end: b"~~".to_vec(), seqno: 900 };
@@ -436,7 +436,7 @@ fn what_a_table_holds_is_stated() {
 }
 
 #[test]
-fn the_writer_refuses_disorder_and_excess() {
+fn writer_refuses_unordered_and_oversized_entries() {
     let order = KeyOrder::Bytewise;
     let files = Files::default();
     let mut writer =
@@ -461,7 +461,7 @@ fn the_writer_refuses_disorder_and_excess() {
 }
 
 #[test]
-fn the_estimate_of_the_length_is_close() {
+fn size_estimate_is_close() {
     let order = KeyOrder::Bytewise;
     let files = Files::default();
     let mut writer =
@@ -475,7 +475,7 @@ fn the_estimate_of_the_length_is_close() {
 }
 
 #[test]
-fn a_custom_filter_without_its_policy_is_ignored() {
+fn custom_filter_without_policy_is_ignored() {
     let order = KeyOrder::Bytewise;
     let list = entries(9, 100, &order);
     let options =
@@ -489,7 +489,7 @@ fn a_custom_filter_without_its_policy_is_ignored() {
 }
 
 #[test]
-fn a_pinned_value_and_a_cursor_outlive_the_cache() {
+fn pinned_value_and_cursor_outlive_cache() {
     let order = KeyOrder::Bytewise;
     let list = entries(3, 300, &order);
     let config = config(&order, 2 << 10);

@@ -174,7 +174,7 @@ impl TableWriter {
         let first = (OUTPUT_BYTES - self.out.len() % OUTPUT_BYTES).min(bytes.len());
         let (first, rest) = bytes.split_at(first);
         self.out.extend_from_slice(first);
-        self.hand_over(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)?;
+        self.write_out(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)?;
         let (whole, rest) = rest.split_at(rest.len() / OUTPUT_BYTES * OUTPUT_BYTES);
         if !whole.is_empty() {
             self.file.append(whole).map_err(|e| Error::io(&self.path, "write", e))?;
@@ -252,11 +252,11 @@ impl TableWriter {
         let payload_bytes = (self.out.len() - start) as u64;
         seal(&mut self.out, start, compression, self.table_id, offset);
         self.list(next, (payload_bytes, raw_bytes as u64))?;
-        self.hand_over(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)
+        self.write_out(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)
     }
 
     /// Writes the first `bytes` bytes of the output buffer to the file.
-    fn hand_over(&mut self, bytes: usize) -> Result<()> {
+    fn write_out(&mut self, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
@@ -304,7 +304,7 @@ impl TableWriter {
         let footer_at = self.offset();
         footer.encode(&mut self.out, footer_at);
         debug_assert_eq!(self.offset(), properties.info.size_bytes);
-        self.hand_over(self.out.len())?;
+        self.write_out(self.out.len())?;
         self.file.sync().map_err(|e| Error::io(&self.path, "sync", e))?;
         Ok(properties.info)
     }
@@ -350,9 +350,9 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     /// A file that records the length of each write.
-    struct Noting(Box<dyn WritableFile>, Arc<Mutex<Vec<usize>>>);
+    struct RecordingFile(Box<dyn WritableFile>, Arc<Mutex<Vec<usize>>>);
 
-    impl WritableFile for Noting {
+    impl WritableFile for RecordingFile {
         fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
             self.1.lock().unwrap().push(bytes.len());
             self.0.append(bytes)
@@ -369,13 +369,13 @@ mod tests {
     }
 
     #[test]
-    fn writes_begin_at_multiples_of_their_length_whatever_blocks_are_long() {
+    fn writes_are_multiples_of_buffer_size() {
         let (fs, path) = (MemFs::new(), Path::new("table"));
         let options = TableOptions::default();
         let noted = Arc::default();
         let mut writer = TableWriter::create(&*fs, path, 7, &options).unwrap();
         let file = fs.open_write(path).unwrap();
-        writer.file = Box::new(Noting(file, Arc::clone(&noted)));
+        writer.file = Box::new(RecordingFile(file, Arc::clone(&noted)));
         let value_bytes = |n: usize| if n % 1_000 == 500 { 5 * OUTPUT_BYTES / 2 } else { n % 300 };
         for n in 0..9_000 {
             let value = vec![n as u8; value_bytes(n)];

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::fragment::Fragment;
 use super::guard::{Fragments, Guard, Level, Run};
 use super::tables::Tables;
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::rows::RowBatch;
@@ -120,20 +120,20 @@ impl Cursor for SliceCursor {
             return Ok(false);
         }
         self.inside = false;
-        let late = self.inner.seek_deferred(key, seqno, deepest)?;
+        let deferred = self.inner.seek_deferred(key, seqno, deepest)?;
         self.settle();
         // A deferred seek whose bound lies past the slice is a completed seek without an entry.
-        Ok(late && self.inside)
+        Ok(deferred && self.inside)
     }
 
     fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
         self.inside = false;
-        let late = self.inner.materialize(key, seqno)?;
+        let deferred = self.inner.materialize(key, seqno)?;
         self.settle();
-        Ok(late && self.inside)
+        Ok(deferred && self.inside)
     }
 
-    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
+    fn prefetch_seek(&mut self, key: &[u8], step: PrefetchStep, deepest: bool) {
         if !self.starts_after(key) {
             self.inner.prefetch_seek(key, step, deepest);
         }
@@ -194,11 +194,11 @@ impl Cursor for SliceCursor {
     }
 
     fn row_batch(&self, snapshot: SeqNo, forward: bool) -> Option<RowBatch> {
-        let stretch = self.inner.row_batch(snapshot, forward)?;
+        let batch = self.inner.row_batch(snapshot, forward)?;
         match (&self.fragment.lo, &self.fragment.hi) {
-            (_, Some(hi)) if self.cut_hi && forward => stretch.before(&self.order, hi),
-            (Some(lo), _) if self.cut_lo && !forward => stretch.from(&self.order, lo),
-            _ => Some(stretch),
+            (_, Some(hi)) if self.cut_hi && forward => batch.before(&self.order, hi),
+            (Some(lo), _) if self.cut_lo && !forward => batch.from(&self.order, lo),
+            _ => Some(batch),
         }
     }
 
@@ -265,7 +265,7 @@ const PARKED_MAX: usize = 64;
 /// A cursor over a concatenation of parts. It opens a part when it reaches it.
 pub struct ConcatCursor<L: Parts> {
     tables: Arc<Tables>,
-    links: L,
+    parts: L,
     at: usize,
     current: Option<BoxedCursor>,
     /// Parked cursors of parts visited before. The cursor of part `n` is only ever at index
@@ -275,14 +275,14 @@ pub struct ConcatCursor<L: Parts> {
 }
 
 impl<L: Parts> ConcatCursor<L> {
-    /// Creates an unpositioned cursor over `links`.
-    pub fn new(tables: Arc<Tables>, links: L, fill_cache: bool) -> ConcatCursor<L> {
+    /// Creates an unpositioned cursor over `parts`.
+    pub fn new(tables: Arc<Tables>, parts: L, fill_cache: bool) -> ConcatCursor<L> {
         let (at, parked) = (usize::MAX, Vec::new());
-        ConcatCursor { tables, links, at, current: None, parked, fill_cache }
+        ConcatCursor { tables, parts, at, current: None, parked, fill_cache }
     }
 
     fn open_part(&mut self, index: usize) -> Result<bool> {
-        if index >= self.links.count() {
+        if index >= self.parts.count() {
             self.park();
             return Ok(false);
         }
@@ -291,7 +291,7 @@ impl<L: Parts> ConcatCursor<L> {
             let place = index % PARKED_MAX;
             self.current = match self.parked.get_mut(place).and_then(Option::take) {
                 Some((at, cursor)) if at == index => Some(cursor),
-                _ => Some(self.links.cursor(index, &self.tables, self.fill_cache)?),
+                _ => Some(self.parts.cursor(index, &self.tables, self.fill_cache)?),
             };
             self.at = index;
         }
@@ -349,12 +349,12 @@ impl<L: Parts> ConcatCursor<L> {
 
     /// Runs a step of a deferred seek. If the seek is complete, advances to a part with an entry.
     fn deferred_or_skip(&mut self, part: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
-        let mut late = false;
+        let mut deferred = false;
         self.guarded(|c| {
-            late = part(c)?;
-            if late { Ok(()) } else { c.skip_forward() }
+            deferred = part(c)?;
+            if deferred { Ok(()) } else { c.skip_forward() }
         })?;
-        Ok(late)
+        Ok(deferred)
     }
 
     fn current_mut(&mut self) -> &mut BoxedCursor {
@@ -383,7 +383,7 @@ impl<L: Parts> Cursor for ConcatCursor<L> {
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.guarded(|c| {
-            if c.open_part(c.links.count().wrapping_sub(1))? {
+            if c.open_part(c.parts.count().wrapping_sub(1))? {
                 c.current_mut().seek_to_last()?;
             }
             c.skip_backward()
@@ -393,7 +393,7 @@ impl<L: Parts> Cursor for ConcatCursor<L> {
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.guarded(|c| {
             let order = &c.tables.config().order;
-            let index = c.links.ended_before(order, key);
+            let index = c.parts.ended_before(order, key);
             if c.open_part(index)? {
                 c.current_mut().seek(key, seqno)?;
             }
@@ -402,10 +402,11 @@ impl<L: Parts> Cursor for ConcatCursor<L> {
     }
 
     fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
-        let index = self.links.ended_before(&self.tables.config().order, key);
+        let index = self.parts.ended_before(&self.tables.config().order, key);
         self.deferred_or_skip(|c| {
-            let late = c.open_part(index)? && c.current_mut().seek_deferred(key, seqno, deepest)?;
-            Ok(late)
+            let deferred =
+                c.open_part(index)? && c.current_mut().seek_deferred(key, seqno, deepest)?;
+            Ok(deferred)
         })
     }
 
@@ -413,9 +414,9 @@ impl<L: Parts> Cursor for ConcatCursor<L> {
         self.deferred_or_skip(|c| c.current_mut().materialize(key, seqno))
     }
 
-    fn prefetch_seek(&mut self, key: &[u8], step: Foresee, deepest: bool) {
-        if step == Foresee::Index {
-            let index = self.links.ended_before(&self.tables.config().order, key);
+    fn prefetch_seek(&mut self, key: &[u8], step: PrefetchStep, deepest: bool) {
+        if step == PrefetchStep::Index {
+            let index = self.parts.ended_before(&self.tables.config().order, key);
             // An open error is not lost: the seek meets it again and returns it.
             let _ = self.open_part(index);
         }
@@ -427,7 +428,7 @@ impl<L: Parts> Cursor for ConcatCursor<L> {
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.guarded(|c| {
             let order = &c.tables.config().order;
-            let from = c.links.started_before(order, key);
+            let from = c.parts.started_before(order, key);
             // The part that starts at `key` may hold newer versions of it. The part before it may
             // reach beyond `key`.
             for index in [Some(from), from.checked_sub(1)].into_iter().flatten() {

@@ -6,7 +6,7 @@ use super::names;
 pub const LEVELDB: &str = "a LevelDB directory";
 
 /// Description of a directory with unknown files.
-pub const STRANGERS: &str = "a directory with other files";
+pub const OTHER_FILES: &str = "a directory with other files";
 
 /// Returns the description of a foreign directory with these entries, or `None` if it is not
 /// foreign. The description is a phrase that fits after "this is".
@@ -29,18 +29,18 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
     if has("PG_VERSION") {
         return Some("a PostgreSQL directory");
     }
-    let stranger = entries.iter().any(|e| {
+    let has_other_files = entries.iter().any(|e| {
         // Dot files belong to the desktop, to version control or to the file system.
-        !names::is_ours(e)
+        !names::is_store_file(e)
             && !e.starts_with('.')
             && *e != "rebuilt"
             && !e.starts_with("rebuilt-moving-")
             && !e.starts_with("before-repair-")
             && *e != "lost+found"
     });
-    let ours = entries.iter().any(|e| names::is_ours(e) && *e != names::LOCK);
-    if stranger && !ours {
-        return Some(STRANGERS);
+    let has_store_files = entries.iter().any(|e| names::is_store_file(e) && *e != names::LOCK);
+    if has_other_files && !has_store_files {
+        return Some(OTHER_FILES);
     }
     None
 }
@@ -50,16 +50,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_are_named_and_ours_pass() {
+    fn foreign_files_are_named_and_own_files_pass() {
         let level = ["000005.ldb", "CURRENT", "LOCK", "LOG", "MANIFEST-000004"];
         assert_eq!(identify(&level), Some("a LevelDB directory"));
         let rocks = ["CURRENT", "IDENTITY", "MANIFEST-000005", "OPTIONS-000007"];
         assert_eq!(identify(&rocks), Some("a RocksDB directory"));
         assert_eq!(identify(&["OPTIONS-000007"]), Some("a RocksDB directory"));
-        assert_eq!(identify(&["IDENTITY"]), Some(STRANGERS));
+        assert_eq!(identify(&["IDENTITY"]), Some(OTHER_FILES));
         assert_eq!(identify(&["MANIFEST-000004"]), Some(LEVELDB));
         assert_eq!(identify(&["000005.ldb", "CURRENT"]), Some(LEVELDB));
-        assert_eq!(identify(&["000005.ldb"]), Some(STRANGERS));
+        assert_eq!(identify(&["000005.ldb"]), Some(OTHER_FILES));
         assert_eq!(identify(&["WiredTiger", "WiredTiger.lock"]), Some("a WiredTiger directory"));
         assert_eq!(identify(&["PG_VERSION", "base"]), Some("a PostgreSQL directory"));
         assert_eq!(identify(&["data.mdb", "lock.mdb"]), Some("an LMDB directory"));
@@ -75,7 +75,7 @@ mod tests {
             "LOCK",
         ] {
             assert_eq!(identify(&[left]), None, "{left}");
-            assert_eq!(identify(&[left, "notes.txt"]), Some(STRANGERS), "{left}");
+            assert_eq!(identify(&[left, "notes.txt"]), Some(OTHER_FILES), "{left}");
         }
         assert_eq!(identify(&[]), None);
         assert_eq!(identify(&["CURRENT", "LOCK", "manifest-000001", "000002.wal", "note"]), None);

@@ -53,7 +53,7 @@ impl FileMeta {
     }
 
     /// Stores `table`, which is open on this file, for its first reader.
-    pub fn adopt(&self, table: Table) {
+    pub fn set_open_table(&self, table: Table) {
         *self.waiting.lock() = Some(Arc::new(table));
     }
 

@@ -26,9 +26,9 @@ struct FragmentList {
 impl Fragments {
     /// Creates the list from slices that are sorted and disjoint under `order`.
     pub fn new(order: &KeyOrder, items: Vec<Arc<Fragment>>) -> Fragments {
-        let firsts = KeyHeadIndex::new(order, items.iter().map(|f| f.first(order)));
-        let lasts = KeyHeadIndex::new(order, items.iter().map(|f| f.last(order).0));
-        Fragments(Arc::new(FragmentList { items, starts: firsts, ends: lasts }))
+        let starts = KeyHeadIndex::new(order, items.iter().map(|f| f.first(order)));
+        let ends = KeyHeadIndex::new(order, items.iter().map(|f| f.last(order).0));
+        Fragments(Arc::new(FragmentList { items, starts, ends }))
     }
 
     /// Returns the number of slices that end before `key`.

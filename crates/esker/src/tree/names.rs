@@ -66,7 +66,7 @@ pub fn parse_manifest(name: &str) -> Option<u64> {
 }
 
 /// Returns whether `name` is one that a store gives to its files.
-pub fn is_ours(name: &str) -> bool {
+pub fn is_store_file(name: &str) -> bool {
     [CURRENT, CURRENT_NEW, LOCK, BACKUP].contains(&name)
         || parse_table(name).is_some()
         || parse_log(name).is_some()
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip_and_strangers_are_strangers() {
+    fn file_names_round_trip_and_foreign_names_are_refused() {
         let dir = Path::new("/d");
         assert_eq!(table_path(dir, 7), Path::new("/d/000007.sst"));
         assert_eq!(parse_table("1234567.sst"), Some(1_234_567));
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(log_path(dir, 12), Path::new("/d/000012.wal"));
         assert_eq!(manifest_path(dir, 1), Path::new("/d/manifest-000001"));
         for name in [CURRENT, CURRENT_NEW, LOCK, "000007.sst", "000012.wal", "manifest-000001"] {
-            assert!(is_ours(name), "{name}");
+            assert!(is_store_file(name), "{name}");
         }
         for name in [
             "12.sst",
@@ -103,9 +103,9 @@ mod tests {
             "manifest-18446744073709551614",
             "99999999999999999999999.sst",
         ] {
-            assert!(!is_ours(name), "{name}");
+            assert!(!is_store_file(name), "{name}");
         }
-        assert!(is_ours("1152921504606846976.sst"));
+        assert!(is_store_file("1152921504606846976.sst"));
         assert!(is_reached(1000, 7) && is_reached(7, 1000) && !is_reached(1 << 41, 7));
         assert!(is_reached(NUMBER_MAX, NUMBER_MAX) && !is_reached(NUMBER_MAX, 1 << 50));
     }

@@ -320,7 +320,7 @@ impl Tables {
 fn adopt(files: &[Arc<FileMeta>], tables: Vec<Table>) {
     for table in tables {
         match files.binary_search_by_key(&table.number(), |file| file.number) {
-            Ok(at) => files[at].adopt(table),
+            Ok(at) => files[at].set_open_table(table),
             Err(_) => table.forget_blocks(),
         }
     }

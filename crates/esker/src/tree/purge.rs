@@ -32,12 +32,12 @@ pub struct InlinePurge {
 
 /// Makes this thread remove files inline until the returned guard is dropped.
 pub fn purge_inline() -> InlinePurge {
-    InlinePurge { before: IS_INLINE.with(|patient| patient.replace(true)) }
+    InlinePurge { before: IS_INLINE.with(|compaction| compaction.replace(true)) }
 }
 
 impl Drop for InlinePurge {
     fn drop(&mut self) {
-        IS_INLINE.with(|patient| patient.set(self.before));
+        IS_INLINE.with(|compaction| compaction.set(self.before));
     }
 }
 
@@ -83,8 +83,8 @@ impl ObsoleteFile {
 impl Purger {
     /// Creates a purger for the store in `dir`. `process` is the process that opened the store.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
-        let (lot, came, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
-        Purger { fs, dir, process, queue: lot, wakeup: came, start }
+        let (queue, wakeup, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
+        Purger { fs, dir, process, queue, wakeup, start }
     }
 
     /// Removes table file `number`. `tables` are its open handles.
@@ -98,20 +98,20 @@ impl Purger {
         if unused.tables.iter().flatten().any(|table| table.file.is_some()) {
             self.remove_name(&mut unused);
         }
-        self.hand_over(unused);
+        self.enqueue(unused);
     }
 
     /// Closes a file whose name is already removed.
     pub fn close(&self, file: Box<dyn Send>) {
-        self.hand_over(ObsoleteFile { other: Some(file), ..ObsoleteFile::default() });
+        self.enqueue(ObsoleteFile { other: Some(file), ..ObsoleteFile::default() });
     }
 
-    fn hand_over(&self, unused: ObsoleteFile) {
+    fn enqueue(&self, unused: ObsoleteFile) {
         if !IS_INLINE.with(Cell::get) && self.is_served() {
-            let mut lot = self.queue.lock();
-            if lot.served {
-                lot.unused.push(unused);
-                drop(lot);
+            let mut queue = self.queue.lock();
+            if queue.served {
+                queue.unused.push(unused);
+                drop(queue);
                 self.wakeup.notify_all();
                 return;
             }
@@ -122,13 +122,13 @@ impl Purger {
     /// Returns whether a thread serves the queue. Starts one if a starter is set.
     fn is_served(&self) -> bool {
         let start = {
-            let mut lot = self.queue.lock();
+            let mut queue = self.queue.lock();
             match self.start.get() {
-                Some(start) if !lot.served && !lot.ended => {
-                    lot.served = true;
+                Some(start) if !queue.served && !queue.ended => {
+                    queue.served = true;
                     start
                 }
-                _ => return lot.served,
+                _ => return queue.served,
             }
         };
         let started = start();
@@ -168,11 +168,11 @@ impl Purger {
     pub fn serve(&self) {
         loop {
             let unused = {
-                let mut lot = self.queue.lock();
-                while lot.unused.is_empty() && lot.served {
-                    self.wakeup.wait(&mut lot);
+                let mut queue = self.queue.lock();
+                while queue.unused.is_empty() && queue.served {
+                    self.wakeup.wait(&mut queue);
                 }
-                std::mem::take(&mut lot.unused)
+                std::mem::take(&mut queue.unused)
             };
             if unused.is_empty() {
                 return;
@@ -186,8 +186,8 @@ impl Purger {
     /// Lets [`Purger::serve`] return once the queue is empty. Later files are removed inline.
     pub fn end(&self) {
         {
-            let mut lot = self.queue.lock();
-            (lot.served, lot.ended) = (false, true);
+            let mut queue = self.queue.lock();
+            (queue.served, queue.ended) = (false, true);
         }
         self.wakeup.notify_all();
     }
@@ -202,7 +202,7 @@ mod tests {
     use crate::tree::tests::info;
 
     #[test]
-    fn a_thread_is_started_for_the_first_file_and_what_it_cannot_do_is_done_here() {
+    fn thread_starts_with_first_file_and_caller_removes_if_it_cannot() {
         let purger = |starts: bool| {
             let purger = Arc::new(Purger::new(MemFs::new(), "/store".into(), fork::process()));
             let asked = Arc::new(AtomicUsize::new(0));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_nobody_removes_and_others_leave_it_to_who_serves() {
+    fn readers_leave_removal_to_thread_and_compactions_remove_inline() {
         let (fs, dir) = (Arc::new(MemFs::default()), PathBuf::from("/store"));
         fs.create_dir(&dir).unwrap();
         let purger = Arc::new(Purger::new(fs.clone(), dir.clone(), fork::process()));
@@ -247,11 +247,14 @@ mod tests {
         purger.begin();
         assert!(let_go(2) && let_go(3), "a reader removed a file");
         std::thread::scope(|scope| {
-            let patient = scope.spawn(|| {
-                let _patience = purge_inline();
+            let compaction = scope.spawn(|| {
+                let _inline = purge_inline();
                 let_go(4)
             });
-            assert!(!patient.join().unwrap(), "a merging thread left its file to another thread");
+            assert!(
+                !compaction.join().unwrap(),
+                "a merging thread left its file to another thread"
+            );
             let served = scope.spawn(|| purger.serve());
             purger.end();
             served.join().unwrap();

@@ -3,10 +3,10 @@
 
 mod cursors;
 mod edits;
-mod heat;
+mod hot_guards;
 mod manifest;
+mod row_batches;
 mod versions;
-mod walks;
 
 use super::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
 use super::fragment::FileMeta;

@@ -10,20 +10,20 @@
 //! `durable` counts multiples of eight bytes of this log. The ordinal and the sequence number (of
 //! the first operation) are relative to the log's first.
 //!
-//! Special payload lengths are marks:
+//! Special payload lengths are markers:
 //! - `u32::MAX`: a clean close, without payload. Nothing follows.
 //! - `u32::MAX - 1`: another log continues here. The payload is that log's number (u64). Nothing
 //!   follows.
 //! - `u32::MAX - 2`: the beginning of the log, its first record: first ordinal u64, first sequence
 //!   number u64, durable ordinal u64. So a log can be created before it is known what it continues.
-//!   Without this mark it holds nothing.
+//!   Without this marker it holds nothing.
 //! - `u32::MAX - 3`: a sync, without payload. Like every record it states how far the log was
 //!   durable. It is not part of the log; the next record overwrites it.
 //!
 //! A log ends before a field overflows ([`super::LogWriter::is_full`]).
 //!
 //! A record's checksum is seeded with the log's generation and the record's offset, so a stale or
-//! misplaced record fails the check. Zeros, the mark of a sync or the end of the file in place of a
+//! misplaced record fails the check. Zeros, the sync marker or the end of the file in place of a
 //! record are a clean end.
 
 use crate::base::checksum::{checksum_parts, location_seed};
@@ -43,17 +43,17 @@ pub const BEGUN_LOG_BYTES: u64 = (HEADER_BYTES + RECORD_HEADER_BYTES) as u64 + B
 /// Alignment of records, in bytes.
 pub const ALIGN_BYTES: usize = 8;
 
-/// Payload length of the mark of a clean close: no operations, nothing follows.
+/// Payload length of the clean-close marker: no operations, nothing follows.
 const CLOSED: u32 = u32::MAX;
-/// Payload length of the mark that another log continues.
+/// Payload length of the continuation marker.
 const CONTINUED: u32 = u32::MAX - 1;
-/// Length of that mark's payload, in bytes.
+/// Length of that marker's payload, in bytes.
 const CONTINUED_BYTES: u32 = 8;
-/// Payload length of the mark of a log's beginning.
+/// Payload length of the start marker.
 const BEGUN: u32 = u32::MAX - 2;
-/// Length of that mark's payload, in bytes.
+/// Length of that marker's payload, in bytes.
 const BEGUN_BYTES: u32 = 24;
-/// Payload length of the mark of a sync: no operations, not part of the log.
+/// Payload length of the sync marker: no operations, not part of the log.
 const SYNCED: u32 = u32::MAX - 3;
 /// Maximum length of a payload of operations, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = SYNCED - 1;
@@ -63,13 +63,13 @@ pub const PAYLOAD_BYTES_MAX: u32 = SYNCED - 1;
 pub enum RecordKind {
     /// Operations.
     Operations,
-    /// The mark of a clean close.
+    /// The clean-close marker.
     Closed,
-    /// The mark that another log continues here. Its payload is that log's number.
+    /// The continuation marker: another log continues here. Its payload is that log's number.
     Continued,
-    /// The mark of the log's beginning. Its payload is a [`LogStart`].
+    /// The start marker. Its payload is a [`LogStart`].
     Begun,
-    /// The mark of a sync, after the last record. Everything before it is durable.
+    /// The sync marker, after the last record. Everything before it is durable.
     Synced,
 }
 
@@ -95,7 +95,7 @@ pub struct LogStart {
 }
 
 impl LogStart {
-    /// Encodes the payload of the mark.
+    /// Encodes the payload of the marker.
     pub fn encode(&self) -> [u8; BEGUN_BYTES as usize] {
         let mut out = [0; BEGUN_BYTES as usize];
         out[..8].copy_from_slice(&self.first_ordinal.to_le_bytes());
@@ -104,7 +104,7 @@ impl LogStart {
         out
     }
 
-    /// Decodes the payload of the mark.
+    /// Decodes the payload of the marker.
     pub fn decode(payload: &[u8]) -> Option<LogStart> {
         let mut reader = Reader::new(payload);
         let start = LogStart {

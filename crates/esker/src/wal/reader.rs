@@ -2,7 +2,7 @@
 //!
 //! Invariants: a record is returned only if its checksum holds at its offset, its ordinal continues
 //! the previous record, and it is within the file. A bad record is a torn tail, unless a later
-//! record or the mark of a sync proves that it had been durable. In that case it is corruption.
+//! record or the sync marker proves that it had been durable. In that case it is corruption.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,14 +24,14 @@ const RECORD_KEPT_BYTES_MAX: usize = 1 << 20;
 /// Kind of a log's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
-    /// The mark of a clean close.
+    /// The clean-close marker.
     Closed,
-    /// The mark that another log, durable at that time, continues here.
+    /// The continuation marker: another log, durable at that time, continues here.
     Continued {
         /// Number of that log.
         number: u64,
     },
-    /// The end of the file, zeros or the mark of a sync, after a complete record.
+    /// The end of the file, zeros or the sync marker, after a complete record.
     Clean,
     /// An incomplete record: a crash interrupted its write.
     Torn {
@@ -68,7 +68,7 @@ pub struct LogReader {
     next_ordinal: u64,
     record: Vec<u8>,
     end: Option<LogEnd>,
-    /// Whether the log ends with the mark of a sync.
+    /// Whether the log ends with the sync marker.
     at_synced: bool,
 }
 
@@ -131,7 +131,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Reads the mark of the log's beginning, which is as durable as a record.
+    /// Reads the start marker, which is as durable as a record.
     fn read_start(&mut self) -> Result<()> {
         let found = self.read_record(self.at)?;
         if let RecordAt::Record(header) = found
@@ -172,7 +172,7 @@ impl LogReader {
     }
 
     /// Reports whether this log, read from its start, proves that the record `ordinal` of an older
-    /// log was durable. The proof is its beginning, or a record or mark that this log was synced,
+    /// log was durable. The proof is its beginning, or a record or marker that this log was synced,
     /// because older logs are synced first.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl LogReader {
                 }))
             }
             RecordAt::Record(header) => {
-                self.end = Some(self.end_at_mark(header.kind));
+                self.end = Some(self.end_at_marker(header.kind));
                 Ok(None)
             }
             RecordAt::Nothing => {
@@ -257,7 +257,7 @@ impl LogReader {
     }
 
     /// Does [`LogReader::read_record`] for the expected record. A record that does not continue the
-    /// previous one is bad. The mark of a sync counts as nothing.
+    /// previous one is bad. The sync marker counts as nothing.
     fn read_expected(&mut self, offset: u64) -> Result<RecordAt> {
         let found = self.read_record(offset)?;
         self.at_synced = false;
@@ -269,8 +269,8 @@ impl LogReader {
         Ok(if self.at_synced { RecordAt::Nothing } else { RecordAt::Record(header) })
     }
 
-    /// Returns the kind of end for the mark that was just read.
-    fn end_at_mark(&self, kind: RecordKind) -> LogEnd {
+    /// Returns the kind of end for the marker that was just read.
+    fn end_at_marker(&self, kind: RecordKind) -> LogEnd {
         let number = self.record.get(RECORD_HEADER_BYTES..).and_then(|b| Reader::new(b).u64());
         match number {
             Some(number) if kind == RecordKind::Continued => LogEnd::Continued { number },
@@ -330,8 +330,8 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn has_bytes_behind_end(&self) -> Result<bool> {
-        let mark_bytes = if self.at_synced { RECORD_HEADER_BYTES as u64 } else { 0 };
-        Ok(self.end == Some(LogEnd::Clean) && self.has_bytes_from(self.at + mark_bytes)?)
+        let marker_bytes = if self.at_synced { RECORD_HEADER_BYTES as u64 } else { 0 };
+        Ok(self.end == Some(LogEnd::Clean) && self.has_bytes_from(self.at + marker_bytes)?)
     }
 
     /// Reports whether a nonzero byte follows the header.
@@ -376,8 +376,8 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn skip_bad(&mut self) -> Result<bool> {
-        let at_mark = matches!(self.end, Some(LogEnd::Closed | LogEnd::Continued { .. }));
-        if self.start.is_none() || at_mark {
+        let at_marker = matches!(self.end, Some(LogEnd::Closed | LogEnd::Continued { .. }));
+        if self.start.is_none() || at_marker {
             return Ok(false);
         }
         let any = |_: &RecordHeader| true;
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_a_bad_record_is_read_once() {
+    fn data_after_bad_record_is_scanned_once() {
         let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
         let header = FileHeader { number: 7, generation: 1 };
         let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_comes_while_it_is_looked_at_is_no_damage() {
+    fn concurrent_append_is_not_corruption() {
         let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
         let header = FileHeader { number: 7, generation: 1 };
         let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };

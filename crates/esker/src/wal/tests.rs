@@ -51,7 +51,7 @@ fn five(log: &mut LogWriter) {
 }
 
 #[test]
-fn records_come_back_and_the_end_is_known() {
+fn records_round_trip_and_end_is_known() {
     let (records, end) = read(&bytes_of(five, true)).unwrap();
     assert_eq!(end, LogEnd::Closed);
     let ordinals: Vec<_> = records.iter().map(|r| r.0).collect();
@@ -64,7 +64,7 @@ fn records_come_back_and_the_end_is_known() {
 }
 
 #[test]
-fn every_cut_leaves_whole_records_from_the_start() {
+fn truncation_anywhere_keeps_prefix_of_records() {
     let bytes = bytes_of(five, true);
     let (all, _) = read(&bytes).unwrap();
     let mut last = 0;
@@ -78,7 +78,7 @@ fn every_cut_leaves_whole_records_from_the_start() {
 }
 
 #[test]
-fn a_bit_flip_never_yields_a_wrong_record() {
+fn bit_flip_never_yields_wrong_record() {
     let bytes = bytes_of(five, true);
     let (all, _) = read(&bytes).unwrap();
     for at in 0..bytes.len() {
@@ -99,7 +99,7 @@ fn a_bit_flip_never_yields_a_wrong_record() {
 }
 
 #[test]
-fn rot_below_a_durable_mark_is_corruption_and_above_it_a_torn_tail() {
+fn damage_below_sync_marker_is_corruption_and_above_it_torn_tail() {
     let bytes = bytes_of(
         |log| {
             log.append(1, b"durable").unwrap();
@@ -126,7 +126,7 @@ fn rot_below_a_durable_mark_is_corruption_and_above_it_a_torn_tail() {
 }
 
 #[test]
-fn a_newer_version_and_another_log_are_refused() {
+fn newer_version_and_other_log_are_refused() {
     let bytes = bytes_of(five, true);
     let mut newer = bytes.clone();
     newer[8] = 2;
@@ -156,14 +156,14 @@ fn synced(log: &mut LogWriter) {
 }
 
 #[test]
-fn every_flip_below_a_later_durable_mark_is_corruption() {
+fn every_flip_below_later_sync_marker_is_corruption() {
     let bytes = bytes_of(synced, false);
     let (all, _) = read(&bytes).unwrap();
     // Marks the padding of each record, and finds the start of the last record.
     let (mut padding, mut at) = (vec![false; bytes.len()], FIRST);
-    let mut mark = at;
+    let mut last_start = at;
     for record in &all {
-        mark = at;
+        last_start = at;
         let end = at + RECORD_HEADER_BYTES + record.2.len();
         at = padded(end);
         padding[end..at].fill(true);
@@ -176,7 +176,7 @@ fn every_flip_below_a_later_durable_mark_is_corruption() {
                 Ok((records, _)) if padding[at] => assert_eq!(records, all),
                 Ok((records, _)) => {
                     assert!(
-                        at >= mark,
+                        at >= last_start,
                         "a flip of bit {bit} in the durable byte {at} was not detected"
                     );
                     assert_eq!(records, all[..all.len() - 1]);
@@ -254,7 +254,7 @@ fn overlapping_fake_records_are_bounded_work() {
 }
 
 #[test]
-fn bytes_of_any_kind_never_panic() {
+fn arbitrary_bytes_never_panic() {
     let good = bytes_of(synced, true);
     let mut state = 0x2545_F491_4F6C_DD1Du64;
     let mut next = || {
@@ -279,7 +279,7 @@ fn bytes_of_any_kind_never_panic() {
 }
 
 #[test]
-fn a_log_that_another_continues_says_which() {
+fn continued_log_names_its_successor() {
     let bytes = bytes_of(
         |log| {
             five(log);
@@ -289,8 +289,8 @@ fn a_log_that_another_continues_says_which() {
     );
     let (all, end) = read(&bytes).unwrap();
     assert_eq!((all.len(), end), (5, LogEnd::Continued { number: 31 }));
-    let mark = bytes.len() - RECORD_HEADER_BYTES - 8;
-    for at in mark..bytes.len() {
+    let marker_at = bytes.len() - RECORD_HEADER_BYTES - 8;
+    for at in marker_at..bytes.len() {
         let mut bad = bytes.clone();
         bad[at] ^= 1;
         let (records, end) = read(&bad).unwrap();
@@ -385,15 +385,15 @@ fn seqno_delta_over_u32_is_refused() {
 }
 
 #[test]
-fn lengths_above_max_are_marks() {
+fn lengths_above_max_are_markers() {
     let header = |payload_bytes: u32| {
         let mut bytes = [0; RECORD_HEADER_BYTES];
         bytes[8..12].copy_from_slice(&payload_bytes.to_le_bytes());
         RecordHeader::decode(&bytes).unwrap().kind
     };
     assert_eq!(header(PAYLOAD_BYTES_MAX), RecordKind::Operations);
-    for marks in PAYLOAD_BYTES_MAX + 1..=u32::MAX {
-        assert_ne!(header(marks), RecordKind::Operations);
+    for length in PAYLOAD_BYTES_MAX + 1..=u32::MAX {
+        assert_ne!(header(length), RecordKind::Operations);
     }
 }
 
@@ -409,7 +409,7 @@ fn log_is_full_at_seqno_limit() {
 }
 
 #[test]
-fn what_was_synced_is_known_to_be_durable() {
+fn synced_records_are_known_durable() {
     let fs = MemFs::new();
     let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
     assert_eq!((log.next_ordinal(), log.durable_ordinal()), (5, 4));
@@ -425,7 +425,7 @@ fn second_begin_record_ends_the_log() {
     assert_eq!(read(&bytes).unwrap(), (Vec::new(), LogEnd::Closed));
 }
 
-/// Returns a log whose last record was synced, and the offset of the mark of the sync.
+/// Returns a log whose last record was synced, and the offset of the sync marker.
 fn synced_to_the_end() -> (Vec<u8>, usize) {
     let mut end = 0;
     let bytes = bytes_of(
@@ -443,11 +443,11 @@ fn synced_to_the_end() -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn a_bit_flip_never_loses_a_synced_record() {
+fn bit_flip_never_loses_synced_record() {
     let (bytes, end) = synced_to_the_end();
     let (all, at_end) = read(&bytes).unwrap();
     assert_eq!((all.len(), at_end), (4, LogEnd::Clean));
-    // Like a log without the mark, which older code wrote.
+    // Like a log without the marker, which older code wrote.
     assert_eq!(read(&bytes[..end]).unwrap(), (all.clone(), LogEnd::Clean));
     for zeros_behind in [0, 4096] {
         let mut bytes = bytes.clone();
@@ -468,9 +468,9 @@ fn a_bit_flip_never_loses_a_synced_record() {
     }
 }
 
-/// Marks are not synced. A power failure may keep either a mark or the data that overwrote it.
+/// Markers are not synced. A power failure may keep either a marker or the data that overwrote it.
 #[test]
-fn sync_mark_does_not_cover_later_records() {
+fn sync_marker_does_not_cover_later_records() {
     let (marked, end) = synced_to_the_end();
     let later = bytes_of(
         |log| {
@@ -498,7 +498,7 @@ fn sync_mark_does_not_cover_later_records() {
             assert!(records.len() >= 4 && records == all[..records.len()], "cut at {cut}");
         }
     }
-    // After the overwriting data was synced too, the mark in its place is corruption.
+    // After the overwriting data was synced too, the marker in its place is corruption.
     let synced = bytes_of(
         |log| {
             log.append(1, b"durable").unwrap();
@@ -515,7 +515,7 @@ fn sync_mark_does_not_cover_later_records() {
 }
 
 #[test]
-fn the_mark_of_a_sync_says_that_older_logs_were_synced() {
+fn sync_marker_records_that_older_logs_were_synced() {
     let proves = |sync: bool| {
         let fs = MemFs::new();
         let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();
@@ -529,7 +529,7 @@ fn the_mark_of_a_sync_says_that_older_logs_were_synced() {
 }
 
 #[test]
-fn close_and_continuation_overwrite_the_sync_mark() {
+fn close_and_continuation_overwrite_the_sync_marker() {
     let marked = |end: fn(LogWriter)| {
         let fs = MemFs::new();
         let mut log = LogWriter::create(&*fs, Path::new(PATH), HEADER, START, true).unwrap();

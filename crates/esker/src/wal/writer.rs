@@ -5,8 +5,8 @@
 //!    refused. A large record is three appends, so that it need not be copied.
 //! 2. After a refused write the file is truncated to its last record, so that a full device leaves
 //!    no partial record.
-//! 3. The mark of a sync is written after the sync succeeded and before the next record. Everything
-//!    before the mark is therefore durable.
+//! 3. The sync marker is written after the sync succeeded and before the next record. Everything
+//!    before the marker is therefore durable.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub struct LogWriter {
     durable_ordinal: u64,
     /// Part of the memory-mapped bytes that was already reported.
     reported_mapped_bytes: u64,
-    /// Whether the mark that ends the log was written.
+    /// Whether the marker that ends the log was written.
     ended: bool,
     scratch: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Writes the mark of the log's beginning. It is as durable as a record.
+    /// Writes the start marker. It is as durable as a record.
     ///
     /// # Errors
     /// As [`LogWriter::append`]. The log is unusable after an error.
@@ -222,7 +222,7 @@ impl LogWriter {
         Err(error)
     }
 
-    /// Writes the mark of a sync after the last record. The next record overwrites it. The mark is
+    /// Writes the sync marker after the last record. The next record overwrites it. The marker is
     /// not synced: it may or may not survive a crash of the kernel, and it survives a crash of the
     /// process. Nothing depends on it, so a failure is ignored.
     fn mark_synced(&mut self) {
@@ -253,11 +253,12 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Ends the log with the mark that the log `number` continues it. The header and name of that
-    /// log are durable. Without that log, this one is incomplete. No record may follow.
+    /// Ends the log with the continuation marker: the log `number` continues it. The header and
+    /// name of that log are durable. Without that log, this one is incomplete. No record may
+    /// follow.
     ///
     /// # Errors
-    /// As [`LogWriter::append`]. After `NoSpace` there is no mark.
+    /// As [`LogWriter::append`]. After `NoSpace` there is no marker.
     pub fn mark_continued(&mut self, number: u64) -> Result<()> {
         self.scratch.clear();
         let payload = number.to_le_bytes();
@@ -268,7 +269,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Ends the log with the mark of a clean close.
+    /// Ends the log with the clean-close marker.
     pub fn close(mut self) -> Result<()> {
         self.scratch.clear();
         let seqno = self.start.first_seqno;
@@ -331,7 +332,7 @@ mod tests {
     use crate::fs::MemFs;
 
     #[test]
-    fn the_memory_of_a_large_record_is_given_back_and_that_of_small_ones_kept() {
+    fn large_record_buffer_is_freed_and_small_one_kept() {
         let (fs, path) = (MemFs::new(), Path::new("/7.wal"));
         let header = FileHeader { number: 7, generation: 1 };
         let start = LogStart { first_ordinal: 0, first_seqno: 1, durable_ordinal: 0 };

@@ -72,34 +72,34 @@ enum Role {
 }
 
 impl Request {
-    fn notify(&self, news: Signal) {
-        *self.signal.lock() = news;
+    fn notify(&self, signal: Signal) {
+        *self.signal.lock() = signal;
     }
 
     /// Waits for a signal.
     fn wait(&self) -> Signal {
-        let mut news = self.signal.lock();
-        while matches!(*news, Signal::None) {
-            self.woken.wait(&mut news);
+        let mut signal = self.signal.lock();
+        while matches!(*signal, Signal::None) {
+            self.woken.wait(&mut signal);
         }
-        std::mem::replace(&mut news, Signal::None)
+        std::mem::replace(&mut signal, Signal::None)
     }
 
     /// Waits for a signal, for `most` at most.
     fn wait_for(&self, most: Duration) {
-        let mut news = self.signal.lock();
-        if matches!(*news, Signal::None) {
-            self.woken.wait_for(&mut news, most);
+        let mut signal = self.signal.lock();
+        if matches!(*signal, Signal::None) {
+            self.woken.wait_for(&mut signal, most);
         }
     }
 
     /// Takes the outcome if it has arrived.
     fn take_outcome(&self) -> Option<Result<SeqNo>> {
-        let mut news = self.signal.lock();
-        match std::mem::replace(&mut *news, Signal::None) {
+        let mut signal = self.signal.lock();
+        match std::mem::replace(&mut *signal, Signal::None) {
             Signal::Outcome(outcome) => Some(outcome),
             other => {
-                *news = other;
+                *signal = other;
                 None
             }
         }
@@ -289,7 +289,7 @@ impl Committer {
                     }
                     match line.expected_syncs.take() {
                         Some(_) => {
-                            self.delay.note_in_vain();
+                            self.delay.note_timeout();
                             Role::Lead
                         }
                         None => Role::Follow,
@@ -311,7 +311,7 @@ impl Committer {
         let syncing = line.syncing();
         if line.expected_syncs.take_if(|wanted| *wanted <= syncing).is_some() {
             // The last arrival becomes leader, which saves waking the waiting one.
-            self.delay.note_all_came();
+            self.delay.note_all_arrived();
             return Role::Lead;
         }
         if line.led { Role::Follow } else { self.take_lead(&mut line, mine) }
@@ -321,7 +321,7 @@ impl Committer {
     fn take_lead(&self, line: &mut WriteQueue, mine: &Request) -> Role {
         line.led = true;
         if mine.durability == Durability::Sync
-            && let Some((wanted, most)) = self.delay.worth_waiting_for(line.syncing())
+            && let Some((wanted, most)) = self.delay.wait_limits(line.syncing())
         {
             line.expected_syncs = Some(wanted);
             return Role::LeadAfter(most);
@@ -343,8 +343,8 @@ impl Committer {
             self.count_waiting(&line);
             group
         };
-        let turn = LeaderGuard { committer: self, group };
-        let members: Vec<Member<'_>> = turn
+        let leader = LeaderGuard { committer: self, group };
+        let members: Vec<Member<'_>> = leader
             .group
             .iter()
             .map(|r| Member {
@@ -356,7 +356,7 @@ impl Committer {
             .collect();
         let result = self.commit_timed(&mut writer, &members, hooks);
         drop(writer);
-        for (index, request) in turn.group.iter().enumerate() {
+        for (index, request) in leader.group.iter().enumerate() {
             let outcome = result.as_ref().map(|l| l[index]).map_err(Error::clone);
             request.notify(Signal::Outcome(outcome));
         }
@@ -374,8 +374,8 @@ impl Committer {
         let ends = writer.commit_group(members, hooks)?;
         let synced = members.iter().filter(|m| m.durability == Durability::Sync).count();
         if synced > 0 {
-            let came = self.queue.lock().syncing();
-            self.delay.note(synced + came, began.elapsed());
+            let arrived = self.queue.lock().syncing();
+            self.delay.note(synced + arrived, began.elapsed());
         }
         Ok(ends)
     }
@@ -391,14 +391,14 @@ struct LeaderGuard<'a> {
 impl Drop for LeaderGuard<'_> {
     fn drop(&mut self) {
         for request in &self.group {
-            let mut news = request.signal.lock();
-            if !matches!(*news, Signal::Outcome(_)) {
+            let mut signal = request.signal.lock();
+            if !matches!(*signal, Signal::Outcome(_)) {
                 let lost = Error::new(
                     ErrorKind::Io,
                     "the thread that committed this write panicked; close the store and open it \
                      again to see whether it contains the write",
                 );
-                *news = Signal::Outcome(Err(lost));
+                *signal = Signal::Outcome(Err(lost));
             }
         }
         let next = {
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn who_locks_the_core_goes_before_writers_that_came_later() {
+    fn lock_precedes_writers_that_arrive_later() {
         /// A store in which a commit sets a mark.
         struct Marked(Counters);
         impl CommitHooks for Marked {
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_panics_leaves_nobody_waiting_and_takes_no_more_writes() {
+    fn leader_panic_wakes_waiters_and_refuses_writes() {
         let committer = committer();
         let commit = |panics| {
             let member =

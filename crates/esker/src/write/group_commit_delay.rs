@@ -6,8 +6,8 @@
 //! with its sync, and never longer than 500 µs. This is the idea of PostgreSQL's `commit_delay` and
 //! `commit_siblings`, with both numbers measured instead of configured.
 //!
-//! The delay changes only the grouping of writers, never the result of a commit. After a wait in
-//! vain some groups get no delay. This back-off is a heuristic.
+//! The delay changes only the grouping of writers, never the result of a commit. After a wait
+//! that timed out, some groups get no delay. This back-off is a heuristic.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Maximum delay.
 const WAIT_MAX: Duration = Duration::from_micros(500);
-/// Maximum number of groups without a delay after waits in vain. The first wait in vain skips one
-/// group, and each further one skips twice as many.
+/// Maximum number of groups without a delay after waits that timed out. The first such wait skips
+/// one group, and each further one skips twice as many.
 const GROUPS_WITHOUT_MAX: usize = 16;
 
 /// Statistics of the syncing writers.
@@ -29,7 +29,7 @@ pub struct GroupCommitDelay {
     commit_ns: AtomicU64,
     /// Number of groups that still get no delay.
     skip_groups: AtomicUsize,
-    /// Number of groups without a delay after the next wait in vain.
+    /// Number of groups without a delay after the next wait that times out.
     skip_groups_next: AtomicUsize,
 }
 
@@ -43,7 +43,7 @@ impl GroupCommitDelay {
 
     /// Returns the number of syncing writers that a leader should wait for, including the `waiting`
     /// ones, and the maximum delay. Returns `None` for no delay.
-    pub fn worth_waiting_for(&self, waiting: usize) -> Option<(usize, Duration)> {
+    pub fn wait_limits(&self, waiting: usize) -> Option<(usize, Duration)> {
         let wanted = self.count.load(Relaxed);
         if wanted <= waiting {
             return None;
@@ -63,12 +63,12 @@ impl GroupCommitDelay {
     }
 
     /// Records that all expected writers arrived.
-    pub fn note_all_came(&self) {
+    pub fn note_all_arrived(&self) {
         self.skip_groups_next.store(0, Relaxed);
     }
 
-    /// Records a wait in vain.
-    pub fn note_in_vain(&self) {
+    /// Records a wait that timed out.
+    pub fn note_timeout(&self) {
         let without = self.skip_groups_next.load(Relaxed).max(1);
         self.skip_groups.store(without, Relaxed);
         self.skip_groups_next.store((without * 2).min(GROUPS_WITHOUT_MAX), Relaxed);
@@ -82,25 +82,25 @@ mod tests {
     #[test]
     fn delay_backs_off_after_timeouts() {
         let delay = GroupCommitDelay::default();
-        assert_eq!(delay.worth_waiting_for(1), None, "no other writer is known");
+        assert_eq!(delay.wait_limits(1), None, "no other writer is known");
         delay.note(3, Duration::from_micros(100));
-        assert_eq!(delay.worth_waiting_for(2), Some((3, Duration::from_micros(50))));
-        assert_eq!(delay.worth_waiting_for(3), None, "all known writers are present");
+        assert_eq!(delay.wait_limits(2), Some((3, Duration::from_micros(50))));
+        assert_eq!(delay.wait_limits(3), None, "all known writers are present");
         for without in [1, 2, 4, 8, GROUPS_WITHOUT_MAX, GROUPS_WITHOUT_MAX] {
-            assert!(delay.worth_waiting_for(2).is_some());
-            delay.note_in_vain();
+            assert!(delay.wait_limits(2).is_some());
+            delay.note_timeout();
             for group in 0..without {
                 assert_eq!(
-                    delay.worth_waiting_for(2),
+                    delay.wait_limits(2),
                     None,
-                    "a wait in vain was repeated for group {group}"
+                    "a timed-out wait was repeated for group {group}"
                 );
             }
         }
-        delay.note_all_came();
-        delay.note_in_vain();
-        assert_eq!(delay.worth_waiting_for(2), None, "the first pause lasts for one group");
+        delay.note_all_arrived();
+        delay.note_timeout();
+        assert_eq!(delay.wait_limits(2), None, "the first pause lasts for one group");
         delay.note(3, Duration::from_secs(60));
-        assert_eq!(delay.worth_waiting_for(2), Some((3, WAIT_MAX)));
+        assert_eq!(delay.wait_limits(2), Some((3, WAIT_MAX)));
     }
 }

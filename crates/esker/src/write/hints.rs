@@ -109,11 +109,11 @@ impl HintKeeper {
         }
         if self.hints.cut(&self.order, key) {
             self.changed = true;
-            self.arm();
+            self.update_armed();
         }
     }
 
-    fn arm(&mut self) {
+    fn update_armed(&mut self) {
         self.armed = self.watch.is_some() || !self.hints.is_empty();
     }
 
@@ -142,7 +142,7 @@ impl HintKeeper {
         if !is_seeded(Bug::UnwatchedHintSearch) {
             self.watch = Some(Watch { key: key.to_vec(), below: None, above: None, hit: false });
         }
-        self.arm();
+        self.update_armed();
         Some(Arc::new(self.hints.clone()))
     }
 
@@ -168,7 +168,7 @@ impl HintKeeper {
         } else {
             (2 * self.ask_every).min(ASK_LESS_MAX * self.ask_every_min)
         };
-        self.arm();
+        self.update_armed();
         added
     }
 }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_while_somebody_looks_bounds_what_is_added() {
+    fn concurrent_put_bounds_added_hint() {
         let mut keeper = keeper(KeyOrder::Bytewise);
         keeper.watch(b"m").expect("no hint covers the write");
         for key in [b"c", b"e", b"d", b"s", b"q", b"r"] {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_around_a_key_that_was_put_meanwhile_nor_for_a_short_run() {
+    fn no_hint_is_added_around_concurrent_put_or_for_short_run() {
         let mut keeper = keeper(KeyOrder::Reverse);
         keeper.watch(b"m").expect("no hint covers the write");
         keeper.note(Kind::Put, b"m");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn deletes_are_asked_about_once_in_a_while_and_less_often_in_vain() {
+    fn hint_search_is_requested_after_many_deletes_and_backs_off() {
         let mut keeper = keeper(KeyOrder::Bytewise);
         let mut waits = Vec::new();
         for _ in 0..4 {

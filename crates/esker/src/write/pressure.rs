@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memtable_that_keeps_pace_has_room_until_the_one_before_is_flushed() {
+    fn paced_memtable_has_space_until_previous_flush_ends() {
         let (memtable, rate) = (64 << 20, 300_000_000);
         let expected_ns = memtable * 1_000_000_000 / rate;
         let (filled, longest_ns) = filled_after(memtable, rate, expected_ns);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_is_zero_then_grows_without_a_jump_and_stays_bounded() {
+    fn delay_starts_at_zero_grows_smoothly_and_is_bounded() {
         let limit = 1_000_000;
         assert_eq!(delay_ns(0, limit, 4096), 0);
         assert_eq!(delay_ns(limit / 2, limit, 4096), 0);

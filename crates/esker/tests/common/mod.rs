@@ -264,7 +264,7 @@ impl Pair {
         for forward in [true, false] {
             let mut iter = self.db().iter_with(&ReadOptions::default(), bounds.clone()).unwrap();
             let mut seen = Vec::new();
-            let mut see = |key: &[u8], value: &[u8], stop: usize| {
+            let mut visit = |key: &[u8], value: &[u8], stop: usize| {
                 if seen.len() == stop {
                     return ControlFlow::Break(());
                 }
@@ -273,14 +273,14 @@ impl Pair {
             };
             if forward {
                 iter.seek_to_first().unwrap();
-                iter.for_each_forward(|key, value| see(key, value, stop)).unwrap();
+                iter.for_each_forward(|key, value| visit(key, value, stop)).unwrap();
                 assert_eq!(iter.valid(), stop < want.len());
-                iter.for_each_forward(|key, value| see(key, value, usize::MAX)).unwrap();
+                iter.for_each_forward(|key, value| visit(key, value, usize::MAX)).unwrap();
             } else {
                 iter.seek_to_last().unwrap();
-                iter.for_each_backward(|key, value| see(key, value, stop)).unwrap();
+                iter.for_each_backward(|key, value| visit(key, value, stop)).unwrap();
                 assert_eq!(iter.valid(), stop < want.len());
-                iter.for_each_backward(|key, value| see(key, value, usize::MAX)).unwrap();
+                iter.for_each_backward(|key, value| visit(key, value, usize::MAX)).unwrap();
                 seen.reverse();
             }
             assert!(!iter.valid());
@@ -358,9 +358,9 @@ pub fn image(dir: &Path, files: &[(String, Vec<u8>)]) -> Arc<MemFs> {
 }
 
 /// A key order that can be reversed under the same name.
-pub struct Turned(pub bool);
+pub struct Reversible(pub bool);
 
-impl Comparator for Turned {
+impl Comparator for Reversible {
     fn name(&self) -> &str {
         "test.turned"
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use esker::Db;
 use esker_testkit::crash::CrashModel;
 
-use super::{DIR, Output, Session, number, relative, said};
+use super::{DIR, Output, Session, number, output_of, relative};
 
 /// Returns a position in a file of `len_bytes`. A negative one counts from the end.
 fn position(text: &str, len_bytes: usize) -> Result<usize, String> {
@@ -67,7 +67,7 @@ impl Session {
 
     fn repair(&self) -> Output {
         let repaired = Db::repair_on(self.disk.clone(), DIR, self.options.clone());
-        said(repaired, |report| {
+        output_of(repaired, |report| {
             let manifest = if report.manifest_readable { "readable" } else { "unreadable" };
             let mut lines = vec![format!(
                 "manifest {manifest}, tables {}, logs {}, pairs {}",

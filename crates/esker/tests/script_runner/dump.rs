@@ -11,7 +11,7 @@ use esker::internals::{
 };
 use esker::{CachePolicy, IndexSearch, KeyOrder, Metrics};
 
-use super::{DIR, Output, Session, error_line, said, word};
+use super::{DIR, Output, Session, error_line, output_of, word};
 
 /// Returns `lines`, or one line that says that there are none.
 pub fn or_none(lines: Vec<String>, none: &str) -> Vec<String> {
@@ -102,10 +102,10 @@ fn log_end(reader: &LogReader, bytes: &[u8]) -> Vec<String> {
         }
         _ => {
             let rest = bytes.get(at..).unwrap_or_default();
-            let mark = rest.get(..RECORD_HEADER_BYTES).and_then(RecordHeader::decode);
-            let mark = mark.filter(|mark| mark.kind == RecordKind::Synced);
-            let synced = mark.map(|m| format!("{at} mark of a sync: durable {}", m.durable_bytes));
-            let after = rest.get(if mark.is_some() { RECORD_HEADER_BYTES } else { 0 }..);
+            let marker = rest.get(..RECORD_HEADER_BYTES).and_then(RecordHeader::decode);
+            let marker = marker.filter(|marker| marker.kind == RecordKind::Synced);
+            let synced = marker.map(|m| format!("{at} sync marker: durable {}", m.durable_bytes));
+            let after = rest.get(if marker.is_some() { RECORD_HEADER_BYTES } else { 0 }..);
             let zeros = after.unwrap_or_default();
             let end = match zeros.iter().all(|byte| *byte == 0) {
                 _ if zeros.is_empty() => format!("{len} end of the file"),
@@ -146,9 +146,9 @@ fn edit_lines(at: usize, edit: &VersionEdit) -> Vec<String> {
             AddedFile::Existing(number) => format!("  add existing table {number} to {place}"),
         });
     }
-    let guards = |sign: &str, bounds: &[(usize, Vec<u8>)]| {
+    let guards = |change: &str, bounds: &[(usize, Vec<u8>)]| {
         let line = |(level, key): &(usize, Vec<u8>)| {
-            format!("  {sign} guard {} of level {level}", word(key))
+            format!("  {change} guard {} of level {level}", word(key))
         };
         bounds.iter().map(line).collect::<Vec<_>>()
     };
@@ -163,15 +163,15 @@ impl Session {
             ("log", []) => self.dump_log("log"),
             ("log", [file]) => self.dump_log(file),
             ("table", [file]) => self.dump_table(file),
-            ("tree", []) => said(self.version(), |version| tree_lines(&version)),
-            ("manifest", []) => said(self.manifest(), |found| {
+            ("tree", []) => output_of(self.version(), |version| tree_lines(&version)),
+            ("manifest", []) => output_of(self.manifest(), |found| {
                 let edits = found.edits.iter().enumerate();
                 let mut lines = vec![format!("manifest {}", found.number)];
                 lines.extend(edits.flat_map(|(at, edit)| edit_lines(at, edit)));
                 lines.extend(found.torn.then(|| "torn tail".to_string()));
                 lines
             }),
-            ("current", []) => said(Current::read(&*self.disk, Path::new(DIR)), |slot| {
+            ("current", []) => output_of(Current::read(&*self.disk, Path::new(DIR)), |slot| {
                 vec![format!("manifest {}, switch {}", slot.manifest, slot.sequence)]
             }),
             ("files", []) => Ok(or_none(
@@ -192,13 +192,13 @@ impl Session {
         let name = self.file_name(file)?;
         let number = file_names::parse_log(&name).ok_or("expected a log")?;
         let lines = log_lines(&*self.disk, &Path::new(DIR).join(&name), number);
-        said(lines, |lines| [vec![name], lines].concat())
+        output_of(lines, |lines| [vec![name], lines].concat())
     }
 
     fn dump_table(&self, file: &str) -> Output {
         let name = self.file_name(file)?;
         let number = file_names::parse_table(&name).ok_or("expected a table")?;
-        said(self.table_lines(&Path::new(DIR).join(&name), number), |lines| {
+        output_of(self.table_lines(&Path::new(DIR).join(&name), number), |lines| {
             [vec![name], lines].concat()
         })
     }

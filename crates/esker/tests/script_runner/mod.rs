@@ -80,12 +80,12 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 /// Makes a result of the engine a command's output.
-fn said<T>(result: esker::Result<T>, lines: impl FnOnce(T) -> Vec<String>) -> Output {
+fn output_of<T>(result: esker::Result<T>, lines: impl FnOnce(T) -> Vec<String>) -> Output {
     Ok(result.map_or_else(|error| vec![error_line(&error)], lines))
 }
 
 fn done(result: esker::Result<()>) -> Output {
-    said(result, |()| Vec::new())
+    output_of(result, |()| Vec::new())
 }
 
 /// Adds the operation of these words to a batch.
@@ -159,7 +159,7 @@ impl Session {
         } else {
             Db::open_on(fs, DIR, options)
         };
-        said(opened, |db| {
+        output_of(opened, |db| {
             self.db = Some(db);
             Vec::new()
         })
@@ -189,7 +189,7 @@ impl Session {
             ("compact", [start, end]) => {
                 done(db.compact_range(Some(&bytes_of(start)), Some(&bytes_of(end))))
             }
-            ("set", [name, value]) => said(db.set_options(&[(*name, *value)]), |()| {
+            ("set", [name, value]) => output_of(db.set_options(&[(*name, *value)]), |()| {
                 // Also for the next opening, and for plans.
                 let _ = self.options.set(name, value);
                 Vec::new()
@@ -255,19 +255,27 @@ impl Session {
             _ => (Bound::Unbounded, Bound::Unbounded),
         };
         match (name, words) {
-            ("get", [key]) => said(db.get_with(bytes_of(key), &options), |value| {
+            ("get", [key]) => output_of(db.get_with(bytes_of(key), &options), |value| {
                 vec![value.map_or("none".to_string(), |value| word(&value))]
             }),
             ("scan" | "count", [] | [_, _]) => {
                 let pairs = db.iter_with(&options, bounds).and_then(Iterator::collect);
-                said(pairs, |pairs: Vec<(Vec<u8>, Vec<u8>)>| match (pairs.first(), pairs.last()) {
-                    (Some((first, _)), Some((last, _))) if name == "count" => {
-                        vec![format!("{} pairs, {} to {}", pairs.len(), word(first), word(last))]
+                output_of(pairs, |pairs: Vec<(Vec<u8>, Vec<u8>)>| {
+                    match (pairs.first(), pairs.last()) {
+                        (Some((first, _)), Some((last, _))) if name == "count" => {
+                            vec![format!(
+                                "{} pairs, {} to {}",
+                                pairs.len(),
+                                word(first),
+                                word(last)
+                            )]
+                        }
+                        (Some(_), _) => pairs
+                            .iter()
+                            .map(|(k, v)| format!("{} = {}", word(k), word(v)))
+                            .collect(),
+                        _ => vec!["no pairs".to_string()],
                     }
-                    (Some(_), _) => {
-                        pairs.iter().map(|(k, v)| format!("{} = {}", word(k), word(v))).collect()
-                    }
-                    _ => vec!["no pairs".to_string()],
                 })
             }
             _ => Err("unknown form of the command".to_string()),
@@ -304,7 +312,7 @@ impl Session {
                 dump::or_none(notes, "no notes")
             }
             _ => {
-                return said(db.verify(&mut |_, _| {}), |report| {
+                return output_of(db.verify(&mut |_, _| {}), |report| {
                     let (tables, logs) = (report.files, report.logs);
                     let (entries, ranges) = (report.entries, report.range_deletes);
                     let mut lines = vec![format!(

@@ -8,7 +8,7 @@ use esker::internals::{
 };
 
 use super::dump::{bounds, or_none};
-use super::{Output, Session, bytes_of, error_line, number, said, word};
+use super::{Output, Session, bytes_of, error_line, number, output_of, word};
 
 /// Formats a plan.
 fn plan_lines(plan: &Plan) -> Vec<String> {
@@ -106,7 +106,7 @@ impl Session {
             match db.run_one_job() {
                 Ok(true) => {}
                 Ok(false) => return Ok(or_none(lines, "nothing is due")),
-                Err(error) => return said(Err::<(), _>(error), |()| Vec::new()),
+                Err(error) => return output_of(Err::<(), _>(error), |()| Vec::new()),
             }
             let after = self.version().map_err(|error| error.to_string())?;
             lines.push(changes(&before, &after));

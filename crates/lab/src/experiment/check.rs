@@ -431,12 +431,12 @@ readrandom = { operations = "entries", found = "operations" }
     }
 
     #[test]
-    fn the_sample_is_right() {
+    fn sample_experiment_is_valid() {
         assert_eq!(mistakes(&sample()), []);
     }
 
     #[test]
-    fn each_mistake_is_told_by_its_line() {
+    fn each_error_names_its_line() {
         for (right, wrong, line, words) in [
             ("\"leveldb\"]", "\"leveldbb\"]", 2, "unknown engine"),
             ("scale = 0.5", "scale = 2.5", 3, "share"),

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts() {
+    fn amounts_are_parsed() {
         let value = |value: Value| Amount::parse(&value).map(|amount| amount.value(5000, 300));
         assert_eq!(value(Value::from(7)), Ok(7));
         assert_eq!(value(Value::from("entries")), Ok(5000));
@@ -110,15 +110,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_said() {
+    fn unmet_expectation_is_described() {
         let expect: Expect =
             toml::from_str("operations = \"entries\"\nfound = \"operations\"").expect("a table");
         let mut sample = TaskSample::new("e", "readrandom", 0, 0);
         (sample.operations, sample.found) = (100, Some(100));
         assert_eq!(missed(&expect, &sample, 100), None);
         sample.found = Some(99);
-        let said = missed(&expect, &sample, 100).expect("one is missing");
-        assert_eq!(said, "expected 100 keys found, got 99");
+        let missed_text = missed(&expect, &sample, 100).expect("one is missing");
+        assert_eq!(missed_text, "expected 100 keys found, got 99");
         assert!(missed(&expect, &sample, 101).expect("short").contains("101 operations"));
     }
 }

@@ -270,7 +270,7 @@ mod tests {
     use crate::experiment::check::tests::{known, sample};
 
     #[test]
-    fn points_are_sizes_times_threads_times_crossed_options() {
+    fn points_are_product_of_sizes_threads_and_crossed_options() {
         let text = sample().replace("entries = 1000", "entries = [1000, 4000]").replace(
             "vary = { block_size = [1024, 4096] }",
             "vary = { block_size = [1024, 4096], write_buffer_size = [\"1M\", \"4M\", \"8M\"] }",
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_one_engine_prevails_whatever_its_name_sorts_like() {
+    fn option_of_one_engine_overrides_shared_option() {
         let text = sample().replace(
             "cache_size = \"8M\"",
             "\"leveldb.write_buffer_size\" = \"64M\"\nwrite_buffer_size = \"4M\"\nbloom_bits = 3\n\
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_one_engine_reaches_only_that_engine() {
+    fn option_of_one_engine_applies_only_to_it() {
         let mut config = BenchConfig::default();
         set_for(&mut config, "leveldb", "leveldb.block_size", "512").expect("known");
         assert_eq!(config.store.block_bytes, 512);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn scales() {
+    fn scales_are_parsed_and_applied() {
         assert_eq!(Scale::parse("full").expect("word").share(0.1), 1.0);
         assert_eq!(Scale::parse("2").expect("number").share(0.1), 0.2);
         for bad in ["0", "-1", "half", "NaN"] {

@@ -111,7 +111,7 @@ mod tests {
     use crate::experiment::check::tests::{known, sample};
 
     #[test]
-    fn multiples_take_the_first_row_and_empty_cells_are_left_out() {
+    fn multiples_use_first_row_and_skip_empty_cells() {
         let experiment = Experiment::parse("sample", &sample(), &known()).expect("right");
         let figures = figures(experiment.series(0));
         assert_eq!(figures.len(), 3);

@@ -7,14 +7,14 @@
 
 mod eta;
 pub mod round;
-pub mod teach;
+pub mod warnings;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::bench::{Base, save, say};
+use crate::bench::{Base, print_message, save};
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::check::Experiment;
 use crate::experiment::plan::{Point, Scale, points};
@@ -69,18 +69,18 @@ pub struct LabOutcome {
     pub failed: bool,
 }
 
-/// Runs `experiment` over `candidates`, which contain every engine it names. Messages go to `talk`.
-/// Fails only if nothing can be run at all.
+/// Runs `experiment` over `candidates`, which contain every engine it names. Messages go to
+/// `messages`. Fails only if nothing can be run at all.
 pub fn run(
     experiment: &Experiment,
     options: &LabOptions,
     candidates: &[Candidate],
     settle_memory: &dyn Fn(),
-    talk: &mut dyn Write,
+    messages: &mut dyn Write,
 ) -> Result<LabOutcome> {
     let points = chosen(experiment, options)?;
     let started = Instant::now();
-    let processors = teach::Before::now();
+    let processors = warnings::Before::now();
     let base = Base::make(&options.base)?;
     let seed = experiment.file.seed.unwrap_or(options.base.seed);
     let (mut record, file) = match &options.resume {
@@ -91,7 +91,7 @@ pub fn run(
         }
         None => {
             let record = blank(experiment, options, &points, candidates, &base.dir, seed);
-            let file = create(options.base.record_dir.as_deref(), &record, talk);
+            let file = create(options.base.record_dir.as_deref(), &record, messages);
             (record, file)
         }
     };
@@ -101,12 +101,15 @@ pub fn run(
         }
     }
     for engine in record.engines.iter().filter(|engine| engine.error.is_some()) {
-        say(talk, &format!("{}: {}", engine.name, engine.error.as_deref().unwrap_or_default()));
+        print_message(
+            messages,
+            &format!("{}: {}", engine.name, engine.error.as_deref().unwrap_or_default()),
+        );
     }
     for warning in &record.warnings {
-        say(talk, &format!("warning: {warning}"));
+        print_message(messages, &format!("warning: {warning}"));
     }
-    let harness = harness(talk);
+    let harness = harness(messages);
     record.harness_nanos_per_op = Some(harness);
     let before = record.elapsed_seconds;
     let mut runner = Runner {
@@ -123,17 +126,17 @@ pub fn run(
         rounds: record.sessions.len(),
         left_out: Vec::new(),
     };
-    runner.all(&mut record, talk);
+    runner.all(&mut record, messages);
     let elapsed = started.elapsed().as_secs_f64();
     record.elapsed_seconds = before + elapsed;
     let others = processors.others(elapsed, record.machine.cpu_count);
-    for warning in others.into_iter().chain(teach::warnings(&record)) {
+    for warning in others.into_iter().chain(warnings::warnings(&record)) {
         if !record.warnings.contains(&warning) {
-            say(talk, &format!("warning: {warning}"));
+            print_message(messages, &format!("warning: {warning}"));
             record.warnings.push(warning);
         }
     }
-    let record_path = file.and_then(|file| save(&file, &record, talk));
+    let record_path = file.and_then(|file| save(&file, &record, messages));
     let failed = record.samples.is_empty() || record.samples.iter().any(|s| s.sample.failed());
     Ok(LabOutcome { record, record_path, failed })
 }
@@ -153,15 +156,15 @@ fn bad_rows(experiment: &Experiment, options: &LabOptions) -> Vec<String> {
 }
 
 /// Measures the lab's own cost per operation of a phase, in nanoseconds.
-fn harness(talk: &mut dyn Write) -> f64 {
+fn harness(messages: &mut dyn Write) -> f64 {
     let form = KeyForm::Decimal { width: 16 };
     let space = Space::new(form, 1, FieldLength::Constant(100), 0.5, 1);
     let file = PhaseFile { update: 1.0, keys: Some("zipfian".into()), ..PhaseFile::default() };
     let nothing = (f64::NAN, f64::NAN);
     let (nanos, prepared) =
         file.phase("harness").map_or(nothing, |phase| harness_nanos(&space, &phase));
-    say(
-        talk,
+    print_message(
+        messages,
         &format!(
             "the clock and the lab cost {nanos:.1} ns per operation; the lab prepares each key and \
              value ({prepared:.1} ns) while the clock is stopped"
@@ -239,7 +242,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn all(&mut self, record: &mut LabRecord, talk: &mut dyn Write) {
+    fn all(&mut self, record: &mut LabRecord, messages: &mut dyn Write) {
         let repetitions = self.points.iter().map(|point| point.repetitions).max().unwrap_or(0);
         let mut eta = Eta::new(self.points, |name| self.engine_runs(name));
         for repetition in 0..repetitions {
@@ -256,13 +259,13 @@ impl Runner<'_> {
                         eta.skip(point);
                         continue;
                     }
-                    say(talk, &eta.line(self.experiment, point, name, repetition));
+                    print_message(messages, &eta.line(self.experiment, point, name, repetition));
                     let begun = Instant::now();
-                    self.one(record, index, name, repetition, talk);
+                    self.one(record, index, name, repetition, messages);
                     eta.done(point, name, begun.elapsed().as_secs_f64());
                     record.elapsed_seconds = self.before + self.started.elapsed().as_secs_f64();
                     if let Some(file) = self.file {
-                        save(file, record, talk);
+                        save(file, record, messages);
                     }
                 }
             }
@@ -279,7 +282,7 @@ impl Runner<'_> {
         index: usize,
         name: &str,
         repetition: usize,
-        talk: &mut dyn Write,
+        messages: &mut dyn Write,
     ) {
         let point = &self.points[index];
         let found = self.candidates.iter().find(|candidate| candidate.name == name);
@@ -298,12 +301,12 @@ impl Runner<'_> {
         self.rounds += 1;
         // A memory limit may make the kernel kill the process, so the round uses a subprocess.
         let limited = || point.memory_limit.map(|_| self.options.spec_of(name));
-        let apart = engine.apart().or_else(limited);
-        let outcome = match apart.filter(|_| self.options.base.child.is_some()) {
-            Some(spec) => round.run_apart(spec, talk),
-            None => round.run(talk),
+        let spec = engine.subprocess_spec().or_else(limited);
+        let outcome = match spec.filter(|_| self.options.base.child.is_some()) {
+            Some(spec) => round.run_in_subprocess(spec, messages),
+            None => round.run(messages),
         };
-        crate::run::place::wait_when_ending();
+        crate::run::engine_dir::wait_when_ending();
         match outcome {
             Ok(done) => {
                 record.points[index].given.insert(name.into(), done.given);
@@ -318,13 +321,13 @@ impl Runner<'_> {
                 record.note_sizes();
                 for warning in done.warnings {
                     if !record.warnings.contains(&warning) {
-                        say(talk, &format!("warning: {warning}"));
+                        print_message(messages, &format!("warning: {warning}"));
                         record.warnings.push(warning);
                     }
                 }
             }
             Err(error) => {
-                say(talk, &format!("{name}: {error}"));
+                print_message(messages, &format!("{name}: {error}"));
                 let whole = matches!(error.kind(), LabErrorKind::Data | LabErrorKind::Usage);
                 let why = if whole { error.to_string() } else { format!("{name}: {error}") };
                 record.points[index].not_available = Some(why);
@@ -336,14 +339,17 @@ impl Runner<'_> {
     }
 }
 
-fn create(dir: Option<&Path>, record: &LabRecord, talk: &mut dyn Write) -> Option<RecordFile> {
+fn create(dir: Option<&Path>, record: &LabRecord, messages: &mut dyn Write) -> Option<RecordFile> {
     match RecordFile::create_lab(dir?, record) {
         Ok(file) => {
-            say(talk, &format!("record: {} (continue with --resume)", file.path().display()));
+            print_message(
+                messages,
+                &format!("record: {} (continue with --resume)", file.path().display()),
+            );
             Some(file)
         }
         Err(error) => {
-            say(talk, &format!("{error}; the run continues without a record"));
+            print_message(messages, &format!("{error}; the run continues without a record"));
             None
         }
     }

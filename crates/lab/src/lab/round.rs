@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::bench::say;
+use crate::bench::print_message;
 use crate::error::{LabError, Result};
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::expect::missed;
@@ -18,10 +18,10 @@ use crate::mix::session::MixRound;
 use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::{bytes_text, sample_row};
-use crate::run::apart;
 use crate::run::config::{BenchConfig, DATA_BYTES_SPARE};
-use crate::run::place::Place;
+use crate::run::engine_dir::EngineDir;
 use crate::run::session::{self, Listener, Round};
+use crate::run::subprocess;
 use crate::target::Engine;
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::{TaskSpec, parse_tasks};
@@ -60,27 +60,27 @@ pub struct LabRoundDone {
     pub warnings: Vec<String>,
 }
 
-struct Told<'a>(&'a mut dyn Write);
+struct ProgressPrinter<'a>(&'a mut dyn Write);
 
-impl Listener for Told<'_> {
+impl Listener for ProgressPrinter<'_> {
     fn sample(&mut self, sample: &TaskSample) {
-        say(self.0, &format!("    {}", sample_row(sample)));
+        print_message(self.0, &format!("    {}", sample_row(sample)));
     }
 
     fn stats(&mut self, engine: &str, text: &str) {
-        say(self.0, &format!("stats of {engine}:\n{}", text.trim_end()));
+        print_message(self.0, &format!("stats of {engine}:\n{}", text.trim_end()));
     }
 }
 
 impl LabRound<'_> {
     /// Executes the round in its own directory, which is removed afterwards. Fails if the round
     /// could not start; later failures are in the samples.
-    pub fn run(&self, talk: &mut dyn Write) -> Result<LabRoundDone> {
+    pub fn run(&self, messages: &mut dyn Write) -> Result<LabRoundDone> {
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
         let series = self.experiment.series(self.point.series);
         let work = self.work(&mut config, series)?;
-        let place = Place::prepare(self.base_dir, self.engine.name())?;
-        place.empty()?;
+        let engine_dir = EngineDir::prepare(self.base_dir, self.engine.name())?;
+        engine_dir.empty()?;
         (self.settle_memory)();
         let mut warnings = Vec::new();
         let limit = self.point.memory_limit.map(MemoryLimit::set);
@@ -91,14 +91,14 @@ impl LabRound<'_> {
             ));
         }
         let limit = limit.and_then(std::result::Result::ok);
-        let around = (&place, limit.as_ref());
+        let around = (&engine_dir, limit.as_ref());
         let (samples, mut session) = match &work {
-            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, around, talk),
-            Work::Phases(placed, space) => self.phases(&config, placed, space, around, talk),
+            Work::Tasks(tasks, data) => self.tasks(&config, tasks, data, around, messages),
+            Work::Phases(placed, space) => self.phases(&config, placed, space, around, messages),
         };
         session.memory_limit = limit.as_ref().map(|limit| limited(limit, &samples));
         drop(limit);
-        place.remove()?;
+        engine_dir.remove()?;
         rustix::fs::sync();
         let labels = phase_labels(series);
         let label = |sample: TaskSample| match &work {
@@ -115,7 +115,7 @@ impl LabRound<'_> {
             let expect = series.expect.iter().find(|(name, _)| name.get_ref() == label);
             let missed = expect.and_then(|(_, expect)| missed(expect, sample, self.point.entries));
             if let Some(missed) = missed {
-                say(talk, &format!("    {label}: {missed}"));
+                print_message(messages, &format!("    {label}: {missed}"));
                 sample.error = Some(missed);
             }
         }
@@ -124,8 +124,12 @@ impl LabRound<'_> {
     }
 
     /// Executes the round in a subprocess, where the engine is named `engine`.
-    pub fn run_apart(&self, engine: String, talk: &mut dyn Write) -> Result<LabRoundDone> {
-        let work = apart::Work::Lab {
+    pub fn run_in_subprocess(
+        &self,
+        engine: String,
+        messages: &mut dyn Write,
+    ) -> Result<LabRoundDone> {
+        let work = subprocess::Work::Lab {
             name: self.experiment.name.clone(),
             text: self.experiment.text.clone(),
             point: Box::new(self.point.clone()),
@@ -134,8 +138,8 @@ impl LabRound<'_> {
             repetition: self.repetition,
             round: self.number,
         };
-        let request = apart::Request { engine, flags: self.base.flags_given(), work };
-        let reply = apart::run(self.base.child.as_deref(), &request, talk)?;
+        let request = subprocess::Request { engine, flags: self.base.flags_given(), work };
+        let reply = subprocess::run(self.base.child.as_deref(), &request, messages)?;
         let session =
             reply.session.ok_or_else(|| LabError::engine("the round has no final result"))?;
         let (samples, given, warnings) = (reply.samples, reply.given, reply.warnings);
@@ -170,20 +174,20 @@ impl LabRound<'_> {
         config: &BenchConfig,
         tasks: &[TaskSpec],
         data: &Dataset,
-        (place, limit): (&Place, Option<&MemoryLimit>),
-        talk: &mut dyn Write,
+        (engine_dir, limit): (&EngineDir, Option<&MemoryLimit>),
+        messages: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let round = Round {
             engine: self.engine,
             config,
             data,
-            place,
+            engine_dir,
             repetition: self.repetition,
             number: self.number,
             settle_memory: self.settle_memory,
             limit,
         };
-        session::run(&round, tasks, &mut Told(talk))
+        session::run(&round, tasks, &mut ProgressPrinter(messages))
     }
 
     fn phases(
@@ -191,8 +195,8 @@ impl LabRound<'_> {
         config: &BenchConfig,
         placed: &[Placed],
         space: &Space,
-        (place, limit): (&Place, Option<&MemoryLimit>),
-        talk: &mut dyn Write,
+        (engine_dir, limit): (&EngineDir, Option<&MemoryLimit>),
+        messages: &mut dyn Write,
     ) -> (Vec<TaskSample>, SessionRecord) {
         let phases: Vec<Phase> = placed.iter().map(|placed| placed.phase.clone()).collect();
         let round = MixRound {
@@ -203,14 +207,14 @@ impl LabRound<'_> {
             entries: self.point.entries,
             threads: config.threads,
             seed: self.seed,
-            place,
+            engine_dir,
             repetition: self.repetition,
             number: self.number,
             progress: config.progress,
             settle_memory: self.settle_memory,
             limit,
         };
-        mix::session::run(&round, &mut Told(talk))
+        mix::session::run(&round, &mut ProgressPrinter(messages))
     }
 }
 

@@ -44,7 +44,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn it_agrees_with_the_systems_clock() {
+    fn clock_matches_system_clock() {
         let clock = Clock::new();
         let (start, from) = (Instant::now(), clock.now());
         std::thread::sleep(Duration::from_millis(50));

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn write_calls_come_first_and_nothing_is_not_zero() {
+    fn write_amplification_prefers_write_calls_and_missing_is_none() {
         let used = |disk, calls| Used {
             cpu_seconds: 0.0,
             read_call_bytes: None,

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_summed_with_its_folders() {
+    fn disk_use_includes_subdirectories() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(dir.path().join("inner")).expect("made");
         std::fs::write(dir.path().join("inner/file"), vec![1u8; 10_000]).expect("written");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_memory_and_time() {
+    fn own_process_has_memory_and_cpu_time() {
         assert!(memory().resident_bytes.is_some_and(|bytes| bytes > 0));
         assert!(cpu_seconds() >= 0.0 && cpu_seconds_with_children() >= 0.0);
         assert!(file_system(Path::new("/proc")).is_some_and(|kind| kind == "proc"));

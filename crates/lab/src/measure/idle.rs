@@ -15,7 +15,7 @@ use super::histogram::Latencies;
 use super::host;
 
 /// Sleep time per wake-up.
-const NAP: Duration = Duration::from_millis(1);
+const SLEEP: Duration = Duration::from_millis(1);
 
 /// Wake-up delays of an idle thread during a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,8 +65,8 @@ fn watch(stop: &AtomicBool) -> Option<IdlePauses> {
     // Even a phase shorter than the first sleep gets one.
     loop {
         let asleep = Instant::now();
-        std::thread::sleep(NAP);
-        late.record(asleep.elapsed().saturating_sub(NAP).as_nanos() as u64);
+        std::thread::sleep(SLEEP);
+        late.record(asleep.elapsed().saturating_sub(SLEEP).as_nanos() as u64);
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_wakes_while_others_work_and_ends_when_told() {
+    fn idle_watch_records_until_stopped() {
         // On a busy machine the thread's first sleep may outlast this thread's.
         let noted = (0..12).find_map(|round| {
             let watch = IdleWatch::start();

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_generations_of_groups_are_understood() {
+    fn both_cgroup_versions_are_parsed() {
         let (root, own, file) = place("4:memory:/a/b\n0::/\n").expect("the first");
         assert_eq!((root.as_path(), own.as_str()), (Path::new("/sys/fs/cgroup/memory"), "/a/b"));
         assert_eq!(file, "memory.limit_in_bytes");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_processes_that_are_no_more_are_removed() {
+    fn groups_of_dead_processes_are_removed() {
         let dir = tempfile::tempdir().expect("a directory");
         let own = name_of(std::process::id());
         // No process has the highest number: the kernel's limit is 2^22.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_set_or_refused_in_words() {
+    fn limit_is_set_or_refused_with_message() {
         match MemoryLimit::set(1 << 40) {
             Ok(limit) => {
                 let group = limit.group.clone();

@@ -26,7 +26,7 @@ pub struct Quiet {
 }
 
 /// Time without writes and almost without CPU use after which the store counts as quiet.
-const CALM: Duration = Duration::from_millis(300);
+const QUIET_FOR: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// CPU seconds per poll interval above which background work is assumed.
 const IDLE_CPU_SECONDS: f64 = 0.01;
@@ -37,16 +37,16 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 pub fn wait(target: &dyn Target) -> (f64, bool) {
     let start = Instant::now();
     let written = || host::io().map_or(0, |io| io.write_call_bytes) + target.mapped_write_bytes();
-    let (mut bytes, mut cpu, mut calm_since) = (written(), host::cpu_seconds(), Instant::now());
+    let (mut bytes, mut cpu, mut quiet_since) = (written(), host::cpu_seconds(), Instant::now());
     while start.elapsed() < WAIT_MAX {
         std::thread::sleep(LOOK_EVERY);
         let (now_bytes, now_cpu) = (written(), host::cpu_seconds());
         if now_bytes != bytes || now_cpu - cpu > IDLE_CPU_SECONDS {
-            calm_since = Instant::now();
+            quiet_since = Instant::now();
         }
         (bytes, cpu) = (now_bytes, now_cpu);
-        if calm_since.elapsed() >= CALM {
-            return ((calm_since - start).min(WAIT_MAX).as_secs_f64(), true);
+        if quiet_since.elapsed() >= QUIET_FOR {
+            return ((quiet_since - start).min(WAIT_MAX).as_secs_f64(), true);
         }
     }
     (WAIT_MAX.as_secs_f64(), false)
@@ -80,7 +80,7 @@ mod tests {
     use crate::target::{Engine, StoreOptions};
 
     #[test]
-    fn a_store_without_background_work_is_measured_at_once() {
+    fn store_without_background_work_is_quiet_immediately() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let store = Reference.open(dir.path(), &StoreOptions::default()).expect("opens");
         let waited = wait(store.as_ref());

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stall_is_a_stretch_of_almost_nothing() {
+    fn stall_is_a_period_with_few_operations() {
         let mut timeline = Timeline::default();
         for bucket in 0..20u64 {
             let count = if (5..8).contains(&bucket) || bucket == 12 { 1 } else { 100 };

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_kept_and_a_seed_repeats_the_draw() {
+    fn shares_are_kept_and_equal_seeds_draw_equally() {
         let phase = phase("read = 0.95\nupdate = 0.05\noperations = 100000");
         let draw = |seed| draw(&phase, &space(1), &filled(1000, 1), 1000, 2, seed);
         let drawn = draw(7);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn inserts_are_new_records_in_order_and_latest_reads_follow_them() {
+    fn inserts_are_sequential_and_latest_reads_follow_them() {
         let phase = phase("read = 0.95\ninsert = 0.05\nkeys = \"latest\"\noperations = 20000");
         let drawn = draw(&phase, &space(1), &filled(1000, 1), 1000, 1, 3);
         let mut next = 1000;
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn scans_have_lengths_in_their_bounds() {
+    fn scan_lengths_stay_within_bounds() {
         let phase = phase("scan = 1\nscan_records = [1, 100]\noperations = 50000");
         let drawn = draw(&phase, &space(1), &filled(1000, 1), 1000, 1, 3);
         let lengths: Vec<u64> = drawn.threads[0].iter().map(|op| u64::from(op.length)).collect();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn ageing_ends_when_the_store_holds_enough() {
+    fn ageing_ends_at_target_size() {
         let text = "insert = 6\ndelete = 2\nupdate = 2\nuntil = \"entries\"";
         let phase = phase(text);
         let mut state = State::empty(1);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_raced_for_is_unsure() {
+    fn records_written_by_several_threads_are_uncertain() {
         let mut state = filled(4, 2);
         let mut phase = phase("update = 1");
         phase.write_all_fields = false;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_phases_choose_from_what_they_will_have_written() {
+    fn growing_phases_choose_from_their_own_inserts() {
         let phase = phase("update = 1\nkeys = \"low\"\ngrow = true\noperations = \"entries/4\"");
         let drawn = draw(&phase, &space(1), &State::empty(1), 4000, 1, 3);
         assert_eq!((drawn.operations(), drawn.records), (1000, 1000));

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_is_the_zipfian_backwards_and_follows_inserts() {
+    fn latest_is_reversed_zipfian_and_follows_inserts() {
         let latest = counts(Distribution::Latest, 1000);
         let mut shares = zipfian_shares(1000, ZIPFIAN_CONSTANT);
         shares.reverse();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn low_keys_are_drawn_by_the_square_of_a_uniform_number() {
+    fn low_keys_use_square_of_uniform_number() {
         // The share of keys below r is sqrt(r / n).
         let below = |r: usize| (r as f64 / 1000.0).sqrt();
         let shares: Vec<f64> = (0..1000).map(|r| below(r + 1) - below(r)).collect();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_and_shuffled_treat_all_alike() {
+    fn uniform_and_shuffled_are_uniform() {
         let (chi, degrees) =
             chi_square(&counts(Distribution::Uniform, 500), &vec![1.0 / 500.0; 500]);
         assert!(chi < limit(degrees), "chi-square {chi} of {degrees} degrees");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn scrambled_zipfian_scatters_the_ranks_by_ycsbs_hash() {
+    fn scrambled_zipfian_uses_ycsb_hash() {
         let records = 1000;
         let counts = counts(Distribution::Zipfian, records);
         // The frequent ranks are placed one by one at their hash; the other ranks are spread evenly
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_published_generator() {
+    fn ranks_match_published_generator() {
         // Computed from the generator's formula in another language, for these numbers from 0 to 1.
         let numbers = [0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
         for (items, zeta, ranks) in [
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn hotspot_and_exponential_keep_their_shares() {
+    fn hotspot_and_exponential_match_their_shares() {
         let hot = counts(Distribution::Hotspot { data: 0.2, operations: 0.8 }, 1000);
         let shares: Vec<f64> =
             (0..1000).map(|r| if r < 200 { 0.8 / 200.0 } else { 0.2 / 800.0 }).collect();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_known() {
+    fn every_distribution_name_is_known() {
         assert!(DISTRIBUTIONS.iter().all(|name| Distribution::parse(name).is_some()));
         assert_eq!(Distribution::parse("normal"), None);
     }

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_keys_are_those_every_ycsb_log_begins_with() {
+    fn first_keys_match_ycsb() {
         let keys: Vec<u64> = (0..10).map(fnv64).collect();
         let published = [
             6284781860667377211,

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_relative_and_roles_split_them() {
+    fn shares_are_relative_and_split_by_role() {
         let mixed = phase("read = 3\nupdate = 1\nwriters = 2").expect("right");
         assert_eq!(mixed.share(OpKind::Read), 0.75);
         assert_eq!(mixed.shares_of(1), [(OpKind::Update, 1.0)]);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_sentences() {
+    fn invalid_phases_return_error_message() {
         for (text, words) in [
             ("", "does nothing"),
             ("read = -1", "shares"),

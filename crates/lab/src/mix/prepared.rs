@@ -8,7 +8,7 @@ use super::phase::{OpKind, Phase};
 use super::space::{KeyText, Space};
 
 /// Number of operations per batch.
-pub const STRETCH: usize = 256;
+pub const CHUNK_OPERATIONS: usize = 256;
 
 /// Generated data of a batch. Its memory is reused for the next batch.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ mod tests {
     use crate::mix::space::{FieldLength, KeyForm};
 
     #[test]
-    fn a_stretch_holds_the_keys_and_the_values_written_whole() {
+    fn prepared_batch_holds_keys_and_whole_values() {
         let form = KeyForm::Decimal { width: 6 };
         let space = Space::new(form, 2, FieldLength::Constant(10), 1.0, 1);
         let file = PhaseFile { update: 1.0, ..PhaseFile::default() };

@@ -17,7 +17,7 @@ use crate::measure::idle::IdleWatch;
 use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
 use crate::record::schema::{KindSample, SessionRecord, TaskSample};
-use crate::run::place::Place;
+use crate::run::engine_dir::EngineDir;
 use crate::run::progress::Progress;
 use crate::run::session::{Listener, idle_cpu_seconds, keep, note_close, read_amplification};
 use crate::target::{Engine, StoreOptions, Target};
@@ -40,7 +40,7 @@ pub struct MixRound<'a> {
     /// Seed of the benchmark.
     pub seed: u64,
     /// Directory of the store.
-    pub place: &'a Place,
+    pub engine_dir: &'a EngineDir,
     /// Repetition, from 0.
     pub repetition: usize,
     /// Number of the round in the benchmark, from 0.
@@ -130,8 +130,8 @@ impl Session<'_> {
         let used = since.used().with_mapped(self.mapped_so_far());
         let amplified = used.write_amplification(written + self.filled_bytes);
         let amplified = amplified.map(|(ratio, _)| ratio);
-        let place = self.round.place.store();
-        last.quiet = Some(Quiet::found(waited, amplified, self.live_bytes(), &place));
+        let store_dir = self.round.engine_dir.store();
+        last.quiet = Some(Quiet::found(waited, amplified, self.live_bytes(), &store_dir));
     }
 
     /// Returns the bytes of the live pairs, estimated from their mean.
@@ -151,8 +151,8 @@ impl Session<'_> {
 
     fn open(&mut self) -> Result<()> {
         if self.target.is_none() {
-            let place = self.round.place.store();
-            self.target = Some(self.round.engine.open(&place, self.round.store)?);
+            let store_dir = self.round.engine_dir.store();
+            self.target = Some(self.round.engine.open(&store_dir, self.round.store)?);
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Session<'_> {
     fn begin(&mut self, start: Start, position: usize) -> Result<()> {
         if start != Start::Kept {
             self.close()?;
-            self.round.place.empty()?;
+            self.round.engine_dir.empty()?;
             self.state.clear();
         }
         self.open()?;
@@ -306,7 +306,7 @@ impl Session<'_> {
             let amplified = used.and_then(|u| u.write_amplification(sample.user_written_bytes));
             sample.write_amplification = amplified.map(|(ratio, _)| ratio);
             sample.write_source = amplified.map(|(_, source)| source);
-            let disk = host::disk_use(&self.round.place.store());
+            let disk = host::disk_use(&self.round.engine_dir.store());
             sample.disk_bytes = Some(disk.allocated_bytes);
             sample.disk_files = Some(disk.files);
         }
@@ -352,10 +352,10 @@ impl Target for Nothing {
     fn seek(&self, _: &[u8], _: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
         Ok(false)
     }
-    fn scan(&self, _: crate::target::Direction, _: crate::target::SeePair<'_>) -> Result<()> {
+    fn scan(&self, _: crate::target::Direction, _: crate::target::VisitPair<'_>) -> Result<()> {
         Ok(())
     }
-    fn scan_from(&self, _: &[u8], _: crate::target::SeePair<'_>) -> Result<()> {
+    fn scan_from(&self, _: &[u8], _: crate::target::VisitPair<'_>) -> Result<()> {
         Ok(())
     }
     fn compact(&self) -> Result<()> {

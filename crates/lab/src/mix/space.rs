@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_written_as_each_tool_writes_them() {
+    fn key_forms_match_each_tool() {
         let key = |form, record| {
             let space = Space::new(form, 1, FieldLength::Constant(10), 1.0, 1);
             space.key(record, &mut KeyText::default()).to_vec()
@@ -378,19 +378,19 @@ mod tests {
     }
 
     #[test]
-    fn data_is_as_large_as_all_its_pairs_together() {
+    fn data_bytes_match_sum_of_pairs() {
         let space =
             Space::new(KeyForm::Decimal { width: 0 }, 1, FieldLength::Constant(100), 1.0, 1);
         let mut text = KeyText::default();
         let exact: usize = (0..5000).map(|record| space.key(record, &mut text).len() + 100).sum();
-        let told = space.data_bytes(5000);
-        assert!(told.abs_diff(exact as u64) < 1000, "{told} of {exact}");
+        let estimated = space.data_bytes(5000);
+        assert!(estimated.abs_diff(exact as u64) < 1000, "{estimated} of {exact}");
         let binary = Space::new(KeyForm::Binary, 1, FieldLength::Constant(4), 1.0, 1);
         assert_eq!(binary.data_bytes(33_554_432), 33_554_432 * 8);
     }
 
     #[test]
-    fn fields_are_laid_out_like_ycsb_cpps_and_replaced_one_by_one() {
+    fn field_layout_matches_ycsb_cpp_and_fields_change_separately() {
         let form = KeyForm::User { hashed: true, padding: 1 };
         let space = Space::new(form, 12, FieldLength::Constant(20), 0.5, 1);
         let mut buffer = Vec::new();
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn field_lengths_keep_their_bounds() {
+    fn field_lengths_stay_within_bounds() {
         let uniform = FieldLength::Uniform(5, 9);
         let zipfian = FieldLength::zipfian(1, 100);
         for spread in (0..2000).map(mix) {

@@ -66,8 +66,8 @@ impl State {
     /// Returns whether the content of every record is known, and the number of existing records.
     pub fn live(&self) -> (bool, u64) {
         let sure = !self.versions.contains(&UNSURE);
-        let firsts = self.versions.iter().step_by(self.fields);
-        (sure, firsts.filter(|&&version| version != ABSENT).count() as u64)
+        let read_first = self.versions.iter().step_by(self.fields);
+        (sure, read_first.filter(|&&version| version != ABSENT).count() as u64)
     }
 
     /// Returns the memory used, in bytes.
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_absent_until_they_are_set() {
+    fn records_are_absent_until_set() {
         let mut state = State::empty(2);
         state.grow(3);
         state.set(1, None, 5);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::draw::Op;
 use super::phase::{OpKind, Phase};
-use super::prepared::{Prepared, STRETCH};
+use super::prepared::{CHUNK_OPERATIONS, Prepared};
 use super::space::Space;
 use super::state::{ABSENT, State, UNSURE};
 use crate::error::Result;
@@ -107,10 +107,10 @@ impl Done {
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
     }
 
-    fn mistake(&mut self, say: impl FnOnce() -> String) {
+    fn mistake(&mut self, describe: impl FnOnce() -> String) {
         self.wrong += 1;
         if self.first_wrong.is_none() {
-            self.first_wrong = Some(say());
+            self.first_wrong = Some(describe());
         }
     }
 }
@@ -133,8 +133,8 @@ pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> 
     let start = clock.now();
     // Nanoseconds since the start with the clock running, and with the clock stopped.
     let (mut last, mut stood) = (0, 0);
-    let stretch = if interval.is_some() { 1 } else { STRETCH };
-    for (place, part) in list.chunks(stretch).enumerate() {
+    let chunk_len = if interval.is_some() { 1 } else { CHUNK_OPERATIONS };
+    for (place, part) in list.chunks(chunk_len).enumerate() {
         prepared.fill(part, shared.space, shared.phase, version);
         if let Some(interval) = interval {
             last = (place as f64 * interval) as u64;
@@ -151,7 +151,7 @@ pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> 
             done.timeline.record(now);
             last = now;
         }
-        if (place + 1) * stretch % TICK_OPERATIONS == 0 {
+        if (place + 1) * chunk_len % TICK_OPERATIONS == 0 {
             shared.progress.add(TICK_OPERATIONS as u64);
         }
     }

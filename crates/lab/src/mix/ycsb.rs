@@ -88,7 +88,7 @@ impl Properties {
         Some(properties)
     }
 
-    /// Adds the lines of a property file. The error names the number of a line that is no
+    /// Adds the lines of a property file. The error names the number of a line that is not a
     /// `name=value`.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         for (index, line) in text.lines().enumerate() {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_six_workloads_have_their_shares() {
+    fn six_workloads_have_standard_shares() {
         let shares = |letter: &str| core(letter, "").expect("right").run.shares;
         use OpKind::{Insert, Read, ReadModifyWrite, Scan, Update};
         assert_eq!(shares("a"), [(Read, 0.5), (Update, 0.5)]);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn property_files_are_read_as_java_writes_them() {
+    fn java_property_files_are_parsed() {
         let text = "# a comment\n! another\n\nrecordcount = 5000\noperationcount:700\n\
                     insertorder=ordered\nthreadcount=4\nleveldb.block_size=8192\nworkload=x\n";
         let workload = core("a", text).expect("right");
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn property_files_of_stores_are_read_as_ycsb_cpp_has_them() {
+    fn ycsb_cpp_property_files_are_parsed() {
         let mut properties = Properties::default();
         let text = "leveldb.dbname=/tmp/db\nleveldb.format=single\nleveldb.destroy=false\n\
                     leveldb.max_open_files=1000\nleveldb.filter_bits=10\n";
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unknown_properties_are_refused() {
         for (text, words) in [
             ("recordcount=many", "recordcount"),
             ("recordcount=0", "recordcount"),
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn result_lines_are_ycsbs() {
+    fn result_lines_match_ycsb_format() {
         let mut sample = TaskSample::new("esker", "run", 0, 0);
         sample.elapsed_seconds = 2.0;
         sample.ops_per_sec = Some(50.0);

@@ -83,14 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_of_known_seconds() {
+    fn known_timestamps_format_as_dates() {
         assert_eq!(utc_text(0), "1970-01-01 00:00:00");
         assert_eq!(utc_text(951_782_400), "2000-02-29 00:00:00");
         assert_eq!(utc_text(1_767_225_599), "2025-12-31 23:59:59");
     }
 
     #[test]
-    fn this_machine_has_a_processor() {
+    fn machine_has_a_processor_name() {
         let machine = machine(Path::new("/"));
         assert!(machine.cpu_count > 0 && machine.memory_bytes.is_some_and(|bytes| bytes > 0));
         assert_eq!(after("a : b c\n", "a", ':').as_deref(), Some("b c"));

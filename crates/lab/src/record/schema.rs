@@ -182,7 +182,7 @@ pub struct TaskSample {
     pub hidden: bool,
     /// Description of the failure, or the reason why the task does not apply.
     pub error: Option<String>,
-    /// Whether the task does not apply to this engine or this data, which is no failure; `error`
+    /// Whether the task does not apply to this engine or this data, which is not a failure; `error`
     /// has the reason.
     pub not_available: bool,
 }

@@ -4,9 +4,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::frame::{
-    Area, Drawn, Span, ink, marker, picture, rule, soft, text, tick_text, width_of,
-};
+use super::axes::{Area, Drawn, Span, ink, marker, picture, rule, soft, text, tick_text, width_of};
 use super::plot::{INK, engine_colour};
 
 /// One store's figure.
@@ -117,10 +115,10 @@ fn draw_dot(area: &Area<'_>, dot: &Dot, place: &dyn Fn(f64) -> i32, log: bool, y
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::frame::LOG_FROM;
+    use crate::report::axes::LOG_FROM;
 
     #[test]
-    fn places_have_their_names_values_and_one_scale() {
+    fn dots_show_names_and_values_on_one_scale() {
         let dot = |style, value, text: &str| Dot {
             style,
             value,

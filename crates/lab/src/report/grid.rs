@@ -167,8 +167,8 @@ impl<'a> Place<'a> {
     /// rate are omitted for units of speed, since their operation count does not depend on the
     /// engine.
     fn values(&self, engine: &'a str, unit: Unit) -> Vec<f64> {
-        let tells = |s: &&TaskSample| s.rate_per_second.is_none() || !unit.is_speed();
-        let samples = self.samples(engine).into_iter().filter(tells);
+        let is_comparable = |s: &&TaskSample| s.rate_per_second.is_none() || !unit.is_speed();
+        let samples = self.samples(engine).into_iter().filter(is_comparable);
         samples.filter_map(|sample| unit.of(sample)).collect()
     }
 

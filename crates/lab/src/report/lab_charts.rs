@@ -10,8 +10,8 @@
 
 use std::fmt::Write;
 
+use super::axes::{LOG_FROM, Span, swatch};
 use super::dots::{self, Dot, Row, dots};
-use super::frame::{LOG_FROM, Span, swatch};
 use super::grid::{Figure, MEASURE, SeriesView};
 use super::html::escape;
 use super::lab_html::{Whos, colour};
@@ -294,34 +294,36 @@ fn caption(
     }
     let better = if view.unit.more_is_better() { "more is better" } else { "less is better" };
     let whos = part.keys("engine");
-    let mut told: Vec<String> =
+    let mut captions: Vec<String> =
         whos.first().filter(|_| whos.len() == 1).cloned().into_iter().collect();
-    told.push(better.to_string());
+    captions.push(better.to_string());
     let each = |axes: &[String]| axes.join(" and ");
     if !plan.lines.is_empty() {
         let kind = if plan.x.is_some() { "line" } else { "mark" };
-        told.push(format!("a {kind} for each {}", each(&plan.lines)));
+        captions.push(format!("a {kind} for each {}", each(&plan.lines)));
     }
     if part.figures.iter().any(|figure| figure.samples.len() > 1) {
-        told.push("thin lines from the smallest to the largest round".into());
+        captions.push("thin lines from the smallest to the largest round".into());
     }
     let panels: usize = groups.iter().map(Vec::len).sum();
     match (panels > 1, by_measure, groups.len() > 1) {
-        (true, true, _) => told.push("a panel with its own scale for each measure".into()),
+        (true, true, _) => captions.push("a panel with its own scale for each measure".into()),
         (true, _, false) => {
-            told.push(format!("a panel for each {}, all on one scale", each(&plan.panels)));
+            captions.push(format!("a panel for each {}, all on one scale", each(&plan.panels)));
         }
-        (true, _, true) => told.push(format!(
+        (true, _, true) => captions.push(format!(
             "a panel for each {}; the values differ too much for one scale",
             each(&plan.panels)
         )),
         _ => {}
     }
-    let told = escape(&told.join("; "));
+    let captions = escape(&captions.join("; "));
     // A figure has one caption, that of the measured part.
     let _ = match part.reported {
-        false => write!(page, "<figcaption>{}<small>{told}</small></figcaption>", escape(&title)),
-        true => write!(page, "<p><b>{}</b><br><small>{told}</small></p>", escape(&title)),
+        false => {
+            write!(page, "<figcaption>{}<small>{captions}</small></figcaption>", escape(&title))
+        }
+        true => write!(page, "<p><b>{}</b><br><small>{captions}</small></p>", escape(&title)),
     };
 }
 
@@ -398,14 +400,14 @@ fn over(
             y_span: Some(y_span),
             ..Axes::default()
         };
-        let told: Vec<String> = own
+        let ends: Vec<String> = own
             .iter()
             .map(|line| {
                 let last = line.points.last().map_or(0.0, |point| point.1);
                 format!("{} ends at {}", line.name, number(last))
             })
             .collect();
-        let label = format!("{} {}: {}", part.view.series.name, panel.title, told.join("; "));
+        let label = format!("{} {}: {}", part.view.series.name, panel.title, ends.join("; "));
         page.push_str(&lines(own, &axes, &label));
         page.push_str("</div>");
     }

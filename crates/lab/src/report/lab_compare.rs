@@ -50,9 +50,9 @@ fn same_point(one: &PointRecord, other: &PointRecord) -> bool {
 /// Returns the index pairs of the points that two records have in common. Only these can be
 /// compared.
 pub fn points_in_common(before: &LabRecord, after: &LabRecord) -> Vec<(usize, usize)> {
-    let twin = |one: &PointRecord| after.points.iter().position(|other| same_point(one, other));
+    let matching = |one: &PointRecord| after.points.iter().position(|other| same_point(one, other));
     let points = before.points.iter().enumerate();
-    points.filter_map(|(place, point)| Some((place, twin(point)?))).collect()
+    points.filter_map(|(place, point)| Some((place, matching(point)?))).collect()
 }
 
 /// Returns the differences between two records of one experiment, except figures.
@@ -84,11 +84,11 @@ pub fn differences(before: &LabRecord, after: &LabRecord) -> Vec<Difference> {
     note("build", built(old.optimised_build), built(new.optimised_build), true);
     note("seed", before.seed.to_string(), after.seed.to_string(), true);
     for engine in &before.engines {
-        let Some(twin) = after.engines.iter().find(|other| other.name == engine.name) else {
+        let Some(matching) = after.engines.iter().find(|other| other.name == engine.name) else {
             continue;
         };
         let name = format!("version of {}", engine.name);
-        note(&name, text(&engine.description), text(&twin.description), false);
+        note(&name, text(&engine.description), text(&matching.description), false);
     }
     let common = points_in_common(before, after);
     found.extend(other_series(before, after, &common));
@@ -138,7 +138,7 @@ fn other_settings(
     after: &LabRecord,
     common: &[(usize, usize)],
 ) -> Vec<Difference> {
-    let mut told: Vec<String> = Vec::new();
+    let mut differing: Vec<String> = Vec::new();
     for &(old, new) in common {
         for (engine, old) in &before.points[old].given {
             let Some(new) = after.points[new].given.get(engine) else { continue };
@@ -150,13 +150,13 @@ fn other_settings(
                 };
                 let (one, other) = (value(old), value(new));
                 let what = format!("{engine}, {name}: {one} before, {other} after");
-                if one != other && !told.contains(&what) {
-                    told.push(what);
+                if one != other && !differing.contains(&what) {
+                    differing.push(what);
                 }
             }
         }
     }
-    told.into_iter().map(|what| Difference { what, incomparable: true }).collect()
+    differing.into_iter().map(|what| Difference { what, incomparable: true }).collect()
 }
 
 /// Compares two records of one experiment; returns the number of significantly slower figures.
@@ -180,13 +180,13 @@ pub fn write_comparison(
         }
         seen.push(key);
         let point = &before.points[sample.point];
-        let twin = after.points.iter().position(|other| same_point(point, other));
-        let Some(twin) = twin else { continue };
+        let matching = after.points.iter().position(|other| same_point(point, other));
+        let Some(matching) = matching else { continue };
         let speeds = |record: &LabRecord, point: usize| -> Vec<f64> {
             let own = record.of(point, (&sample.phase, step), engine);
             own.filter_map(|s| Unit::OpsPerSec.of(s)).collect()
         };
-        let (old, new) = (speeds(before, sample.point), speeds(after, twin));
+        let (old, new) = (speeds(before, sample.point), speeds(after, matching));
         if is_without_engine(&sample.phase) {
             continue;
         }
@@ -267,14 +267,14 @@ mod tests {
                         tasks = \"fillseq\"\n[[series]]\nname = \"other\"\ntasks = \"readseq\"\n";
 
     #[test]
-    fn records_of_equal_terms_differ_in_nothing() {
-        let told = FILE.replace("One", "Two").replace("readseq", "readrandom");
-        let (one, two) = (record(FILE, &[("a", "1")]), record(&told, &[("a", "1")]));
-        assert_eq!(differences(&one, &two), [], "titles and other series are no difference");
+    fn records_with_equal_settings_are_comparable() {
+        let renamed = FILE.replace("One", "Two").replace("readseq", "readrandom");
+        let (one, two) = (record(FILE, &[("a", "1")]), record(&renamed, &[("a", "1")]));
+        assert_eq!(differences(&one, &two), [], "titles and other series are not differences");
     }
 
     #[test]
-    fn settings_series_seeds_and_machines_make_records_incomparable() {
+    fn different_settings_series_seeds_or_machines_are_incomparable() {
         let one = record(FILE, &[("compression", "none"), ("a", "1")]);
         let mut two = record(&FILE.replace("fillseq", "fillrandom"), &[("compression", "snappy")]);
         two.seed = 2;

@@ -32,7 +32,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     let whos = whos(&views);
     contents(&mut page, experiment, record, &views);
     legend(&mut page, &whos);
-    super::lab_glance::glance(&mut page, record, &views, &whos);
+    super::lab_summary::glance(&mut page, record, &views, &whos);
     for (index, view) in views.iter().enumerate() {
         let mut limits = limits(record, &view.series.name);
         limits.splice(0..0, ran_text(experiment, record, &view.series.name));
@@ -142,14 +142,14 @@ fn series(
     (limits, base): (&[String], &str),
 ) {
     let better = if view.unit.more_is_better() { "More is better." } else { "Less is better." };
-    let told = brackets(view, base).unwrap_or_else(|| better.into());
+    let explanation = brackets(view, base).unwrap_or_else(|| better.into());
     let _ = write!(
         page,
         "<h2 id=\"s{index}\">{}</h2><p>{}</p><p class=\"soft\">In {}. {}</p>",
         escape(head),
         escape(&view.series.about),
         escape(view.unit.title()),
-        escape(&told)
+        escape(&explanation)
     );
     if let Some(about) = view.unit.about() {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(about));
@@ -164,10 +164,10 @@ fn series(
         .iter()
         .filter_map(|f| Some(format!("{}, {}: {}", f.who, f.phase, f.note.as_ref()?)))
         .collect();
-    let mut told = notes.clone();
-    told.sort();
-    told.dedup();
-    for note in told {
+    let mut distinct = notes.clone();
+    distinct.sort();
+    distinct.dedup();
+    for note in distinct {
         let _ = write!(page, "<p class=\"soft\">{}</p>", escape(&note));
     }
 }
@@ -183,8 +183,8 @@ fn given(page: &mut String, experiment: &Experiment, record: &LabRecord) {
         let settings: Vec<String> = first
             .map(|given| given.iter().map(|(name, value)| format!("{name}={value}")).collect())
             .unwrap_or_default();
-        let mut terms = super::lab_glance::unequal(engine, first.map_or(&[], |given| given));
-        terms.extend(super::lab_glance::own_options(experiment, &engine.name));
+        let mut terms = super::lab_summary::unequal(engine, first.map_or(&[], |given| given));
+        terms.extend(super::lab_summary::own_options(experiment, &engine.name));
         let terms = match (engine.capabilities, terms.is_empty()) {
             (None, _) => "n/a".to_string(),
             (Some(_), true) => "–".to_string(),

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::axes::{LOG_FROM, Span};
 use super::dots::{Dot, Row, dots, values};
-use super::frame::{LOG_FROM, Span};
 use super::html::escape;
 use super::lab_html::{Whos, colour};
 use super::sizes::Sizes;

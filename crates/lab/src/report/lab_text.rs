@@ -95,8 +95,8 @@ fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io
         let settings: Vec<String> =
             given.iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "  {}: {}", engine.name, settings.join(" "))?;
-        let own = super::lab_glance::own_options(experiment, &engine.name);
-        for term in super::lab_glance::unequal(engine, given).into_iter().chain(own) {
+        let own = super::lab_summary::own_options(experiment, &engine.name);
+        for term in super::lab_summary::unequal(engine, given).into_iter().chain(own) {
             writeln!(out, "    not on equal terms: {term}")?;
         }
     }
@@ -105,22 +105,23 @@ fn terms(experiment: &Experiment, record: &LabRecord, out: &mut dyn Write) -> io
 
 /// Describes the memory limits of the engines of a series.
 pub fn limits(record: &LabRecord, series: &str) -> Vec<String> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut limits_found: Vec<(String, Vec<&str>)> = Vec::new();
     let own = record.sessions.iter().filter(|round| record.points[round.point].series == series);
     for session in own.map(|round| &round.session) {
         let Some(limit) = &session.memory_limit else { continue };
-        let place = told.iter().position(|(text, _)| text == limit).unwrap_or(told.len());
-        if place == told.len() {
-            told.push((limit.clone(), Vec::new()));
+        let place =
+            limits_found.iter().position(|(text, _)| text == limit).unwrap_or(limits_found.len());
+        if place == limits_found.len() {
+            limits_found.push((limit.clone(), Vec::new()));
         }
-        if !told[place].1.contains(&session.engine.as_str()) {
-            told[place].1.push(&session.engine);
+        if !limits_found[place].1.contains(&session.engine.as_str()) {
+            limits_found[place].1.push(&session.engine);
         }
     }
     let line = |(text, engines): &(String, Vec<&str>)| {
         format!("Memory was limited for {}: {text}.", engines.join(", "))
     };
-    told.iter().map(line).collect()
+    limits_found.iter().map(line).collect()
 }
 
 /// Describes a point that was not measured, with the reason.
@@ -181,13 +182,13 @@ pub fn number(value: f64) -> String {
 }
 
 fn notes(view: &SeriesView<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let mut told: Vec<String> = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
     for figure in &view.figures {
         let Some(note) = &figure.note else { continue };
         let line = format!("{}, {}: {note}", figure.who, figure.phase);
-        if !told.contains(&line) {
+        if !lines.contains(&line) {
             writeln!(out, "  {line}")?;
-            told.push(line);
+            lines.push(line);
         }
     }
     Ok(())

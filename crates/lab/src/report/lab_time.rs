@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::frame::{LOG_FROM, Span};
+use super::axes::{LOG_FROM, Span};
 use super::html::escape;
 use super::lab_charts::{Range, grouped, legend};
 use super::lab_html::{Whos, colour};
@@ -146,7 +146,7 @@ fn over_time(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
     let second = |bucket: usize| bucket as f64 * BUCKET_MS as f64 / 1000.0;
     let mut all = Vec::new();
     let mut axes = Axes { x: "seconds", y: "kops/s", y_span: Some(span), ..Axes::default() };
-    let mut told = Vec::new();
+    let mut descriptions = Vec::new();
     for sample in &phase.samples {
         let Some(timeline) = &sample.timeline else { continue };
         let own = colour(whos, &sample.engine);
@@ -156,11 +156,11 @@ fn over_time(phase: &PhaseSamples<'_>, whos: &Whos, span: Span) -> String {
         let name = sample.engine.clone();
         all.push(Line { name, style: own, reported: false, points, spreads: Vec::new() });
         let stalls = timeline.stalls();
-        told.push(stall_text(sample));
+        descriptions.push(stall_text(sample));
         axes.shaded.extend(stalls.iter().map(|&(from, to)| (second(from), second(to), own)));
     }
-    let mut picture = lines(&all, &axes, &format!("{}: {}", phase.title, told.join("; ")));
-    for line in told {
+    let mut picture = lines(&all, &axes, &format!("{}: {}", phase.title, descriptions.join("; ")));
+    for line in descriptions {
         let _ = write!(picture, "<small>{}</small><br>", escape(&line));
     }
     picture

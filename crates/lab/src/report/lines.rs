@@ -6,7 +6,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::frame::{
+use super::axes::{
     Area, Drawn, LOG_FROM, Span, font, marker, picture, rule, soft, stroke, text, tick_text,
     width_of,
 };
@@ -77,13 +77,13 @@ pub fn values(lines: &[Line]) -> impl Iterator<Item = f64> + Clone {
     })
 }
 
-struct Frame {
+struct PlotArea {
     x: Span,
     y: Span,
     bottom: i32,
 }
 
-impl Frame {
+impl PlotArea {
     fn x(&self, value: f64) -> i32 {
         LEFT + (self.x.share(value) * f64::from(RIGHT - LEFT)).round() as i32
     }
@@ -104,14 +104,14 @@ fn draw(area: &Area<'_>, lines: &[Line], axes: &Axes<'_>) -> Drawn {
     let x = axes.x_span.unwrap_or_else(|| Span::of(xs, log_x, false));
     let y = axes.y_span.unwrap_or_else(|| Span::of(values(lines), LOG_FROM, true));
     let below = axes.ticks.iter().any(|tick| tick.below.is_some());
-    let frame = Frame { x, y, bottom: HEIGHT - if below { 54 } else { 40 } };
+    let plot_area = PlotArea { x, y, bottom: HEIGHT - if below { 54 } else { 40 } };
     for &(from, to, colour) in &axes.shaded {
-        let corners = [(frame.x(from), TOP), (frame.x(to), frame.bottom)];
+        let corners = [(plot_area.x(from), TOP), (plot_area.x(to), plot_area.bottom)];
         area.draw(&Rectangle::new(corners, engine_colour(colour).mix(0.3).filled()))?;
     }
-    draw_axes(area, &frame, axes)?;
+    draw_axes(area, &plot_area, axes)?;
     for (index, line) in lines.iter().enumerate() {
-        draw_line(area, &frame, line, index)?;
+        draw_line(area, &plot_area, line, index)?;
     }
     if lines.iter().all(|line| line.points.is_empty()) {
         text(area, "n/a", (WIDTH / 2, HEIGHT / 2), soft(TEXT, HPos::Center))?;
@@ -119,42 +119,42 @@ fn draw(area: &Area<'_>, lines: &[Line], axes: &Axes<'_>) -> Drawn {
     Ok(())
 }
 
-fn draw_axes(area: &Area<'_>, frame: &Frame, axes: &Axes<'_>) -> Drawn {
-    for at in frame.y.ticks(5) {
-        let y = frame.y(at);
+fn draw_axes(area: &Area<'_>, plot_area: &PlotArea, axes: &Axes<'_>) -> Drawn {
+    for at in plot_area.y.ticks(5) {
+        let y = plot_area.y(at);
         rule(area, (LEFT, y), (RIGHT, y))?;
         text(area, &tick_text(at), (LEFT - 6, y), soft(TEXT, HPos::Right))?;
     }
-    rule(area, (LEFT, frame.bottom), (RIGHT, frame.bottom))?;
-    rule(area, (LEFT, TOP), (LEFT, frame.bottom))?;
+    rule(area, (LEFT, plot_area.bottom), (RIGHT, plot_area.bottom))?;
+    rule(area, (LEFT, TOP), (LEFT, plot_area.bottom))?;
     let plain = |at: f64| Tick { at, text: tick_text(at), below: None };
-    let round: Vec<Tick> = frame.x.ticks(6).into_iter().map(plain).collect();
+    let round: Vec<Tick> = plot_area.x.ticks(6).into_iter().map(plain).collect();
     let ticks = if axes.ticks.is_empty() { &round } else { &axes.ticks };
     let mut free_from = 0;
     for tick in ticks {
         let below = tick.below.as_deref().unwrap_or("");
         let half = width_of(&tick.text, TEXT).max(width_of(below, TEXT)) / 2;
-        let at = frame.x(tick.at);
-        rule(area, (at, frame.bottom), (at, frame.bottom + 4))?;
+        let at = plot_area.x(tick.at);
+        rule(area, (at, plot_area.bottom), (at, plot_area.bottom + 4))?;
         let middle = at.clamp(half, WIDTH - half);
         // A text that would overlap the previous text is omitted.
         if middle - half < free_from {
             continue;
         }
         free_from = middle + half + 8;
-        text(area, &tick.text, (middle, frame.bottom + 12), soft(TEXT, HPos::Center))?;
-        text(area, below, (middle, frame.bottom + 26), soft(TEXT, HPos::Center))?;
+        text(area, &tick.text, (middle, plot_area.bottom + 12), soft(TEXT, HPos::Center))?;
+        text(area, below, (middle, plot_area.bottom + 26), soft(TEXT, HPos::Center))?;
     }
     let scale = |name: &str, log: bool| format!("{name}{}", if log { " (log)" } else { "" });
     let middle = (LEFT + RIGHT) / 2;
-    text(area, &scale(axes.x, frame.x.log), (middle, HEIGHT - 9), soft(TEXT, HPos::Center))?;
-    let turned = font(&SOFT, TEXT, HPos::Center, VPos::Center).transform(FontTransform::Rotate270);
-    text(area, &scale(axes.y, frame.y.log), (9, (TOP + frame.bottom) / 2), turned)
+    text(area, &scale(axes.x, plot_area.x.log), (middle, HEIGHT - 9), soft(TEXT, HPos::Center))?;
+    let rotated = font(&SOFT, TEXT, HPos::Center, VPos::Center).transform(FontTransform::Rotate270);
+    text(area, &scale(axes.y, plot_area.y.log), (9, (TOP + plot_area.bottom) / 2), rotated)
 }
 
-fn draw_line(area: &Area<'_>, frame: &Frame, line: &Line, index: usize) -> Drawn {
+fn draw_line(area: &Area<'_>, plot_area: &PlotArea, line: &Line, index: usize) -> Drawn {
     let places: Vec<(i32, i32)> =
-        line.points.iter().map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
+        line.points.iter().map(|&(x, y)| (plot_area.x(x), plot_area.y(y))).collect();
     let many = places.len() > MARKED_MAX;
     if places.len() > DASHED_MAX && !line.reported {
         let colour = engine_colour(line.style).stroke_width(1);
@@ -163,7 +163,7 @@ fn draw_line(area: &Area<'_>, frame: &Frame, line: &Line, index: usize) -> Drawn
         stroke(area, line.style, &places, line.reported)?;
     }
     for &(at, low, high) in &line.spreads {
-        let (at, low, high) = (frame.x(at), frame.y(low), frame.y(high));
+        let (at, low, high) = (plot_area.x(at), plot_area.y(low), plot_area.y(high));
         let colour = engine_colour(line.style).stroke_width(1);
         area.draw(&PathElement::new(vec![(at, low), (at, high)], colour))?;
         for end in [low, high] {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn decades_make_an_axis_logarithmic_and_colours_are_variables() {
+    fn wide_ranges_use_logarithmic_axis_and_colours_are_variables() {
         let axes = Axes { x: "entries", y: "us/op", ..Axes::default() };
         let wide = lines(&[line(&[(1.0, 1.0), (2.0, 1000.0)])], &axes, "wide");
         assert!(wide.contains("us/op (log)") && !wide.contains("entries (log)"), "{wide}");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_the_axis_do_not_run_into_each_other() {
+    fn axis_labels_do_not_overlap() {
         let tick = |at: f64| Tick { at, text: format!("{at} KiB"), below: Some("x9".into()) };
         let ticks: Vec<Tick> = (0..40).map(f64::from).map(tick).collect();
         let axes = Axes { x: "data", y: "ops/ms", ticks, ..Axes::default() };

@@ -1,16 +1,16 @@
 //! Reports: rows, tables, JSON lines and pages with charts, made from a record alone.
 
+pub mod axes;
 pub mod dots;
-pub mod frame;
 pub mod front;
 pub mod grid;
 pub mod html;
 pub mod json;
 pub mod lab_charts;
 pub mod lab_compare;
-pub mod lab_glance;
 pub mod lab_html;
 pub mod lab_measures;
+pub mod lab_summary;
 pub mod lab_tables;
 pub mod lab_text;
 pub mod lab_time;

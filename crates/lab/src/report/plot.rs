@@ -91,7 +91,7 @@ fn draw(root: &Area<'_>, bars: &[Bar], height: i32) -> Result<(), Box<dyn std::e
 }
 
 fn font(colour: &'static RGBColor, side: HPos) -> TextStyle<'static> {
-    super::frame::font(colour, 12, side, VPos::Center)
+    super::axes::font(colour, 12, side, VPos::Center)
 }
 
 /// Replaces placeholder colours by CSS variables, and removes the fixed size, so that the page
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_holds_names_texts_and_no_fixed_colour() {
+    fn bar_chart_has_names_labels_and_no_fixed_colour() {
         let bar = |name: &str, value| Bar {
             name: name.into(),
             colour: 1,

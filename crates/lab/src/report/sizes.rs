@@ -76,7 +76,7 @@ impl Sizes {
         }
     }
 
-    /// Returns the value in the run as a number; `None` if it is no number.
+    /// Returns the value in the run as a number; `None` if it is not a number.
     pub fn number(&self, axis: &str, key: &str) -> Option<f64> {
         self.ran(axis, key).map(|ran| ran.number).or_else(|| number_of(key))
     }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_name_one_value_once() {
+    fn range_of_one_value_shows_it_once() {
         assert_eq!(range(vec![9600, 800], count_text).as_deref(), Some("800 to 9,600"));
         assert_eq!(range(vec![800, 800], count_text).as_deref(), Some("800"));
         assert_eq!(range(Vec::new(), count_text), None);

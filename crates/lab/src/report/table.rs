@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_db_bench_form() {
+    fn rows_match_db_bench_format() {
         let mut cell = Cell {
             label: "fillrandom".into(),
             micros_per_op: Some(2.345),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_for_people() {
+    fn numbers_are_human_readable() {
         assert_eq!(count_text(1234567.0), "1,234,567");
         assert_eq!(count_text(12.0), "12");
         assert_eq!(bytes_text(1536.0), "1.5 KiB");

@@ -152,7 +152,7 @@ impl Default for BenchConfig {
 /// Number of entries without `--num` and without a CSV file.
 const NUM_DEFAULT: u64 = 1_000_000;
 const THREADS_MAX: u64 = 1024;
-/// Space promised to an engine beyond its data, in bytes.
+/// Space reserved for an engine beyond its data, in bytes.
 pub const DATA_BYTES_SPARE: u64 = 256 << 20;
 
 /// Every flag accepted by [`BenchConfig::set`] besides engine options: name, value, meaning.
@@ -460,7 +460,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_flag_is_taken() {
+    fn every_listed_flag_is_accepted() {
         for (flag, value, _) in FLAGS {
             let sample = match (*flag, *value) {
                 (_, "") => "1",
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_sentences() {
+    fn invalid_values_return_error_message() {
         let mut config = BenchConfig::default();
         for (flag, value) in [
             ("num", "0"),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_take_units_and_minus_one_is_the_default() {
+    fn sizes_accept_units_and_minus_one_is_default() {
         let mut config = BenchConfig::default();
         config.set("cache_size", "64MiB").expect("a size");
         assert_eq!(config.store.cache_bytes, 64 << 20);
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn one_set_of_terms_decides_what_engines_are_given() {
+    fn one_terms_setting_decides_engine_settings() {
         let mut config = BenchConfig::default();
         config.set("terms", "shipped,equal").expect("both");
         assert_eq!(config.terms, [Terms::Shipped, Terms::Equal]);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn engine_options_go_to_their_engine() {
+    fn engine_options_apply_to_their_engine() {
         let mut config = BenchConfig::default();
         config.accept_engine_options("esker", ["policy", "block_size"]);
         config.set("policy", "leveled").expect("known");

@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
-use super::apart::{self, Request, Work};
 use super::config::BenchConfig;
-use super::place::Place;
+use super::engine_dir::EngineDir;
 use super::session::{self, Listener, Round};
+use super::subprocess::{self, Request, Work};
 use crate::error::{LabError, Result};
 use crate::record::schema::{RunRecord, SessionRecord, TaskSample};
 use crate::target::Engine;
@@ -47,7 +47,7 @@ pub trait Observer: Listener {
 
 /// Returns the order of the engine indices in `repetition`.
 pub fn order(engines: usize, repetition: usize) -> Vec<usize> {
-    (0..engines).map(|place| (place + repetition) % engines.max(1)).collect()
+    (0..engines).map(|first| (first + repetition) % engines.max(1)).collect()
 }
 
 /// Executes every round and adds the samples to `record`, whose engines are in the order of
@@ -65,11 +65,11 @@ pub fn run(
             if record.engines[index].error.is_some() {
                 continue;
             }
-            let outcome = match engine.apart().filter(|_| run.config.child.is_some()) {
-                Some(spec) => round_apart(run, spec, repetition, round, observer),
+            let outcome = match engine.subprocess_spec().filter(|_| run.config.child.is_some()) {
+                Some(spec) => round_in_subprocess(run, spec, repetition, round, observer),
                 None => one_round(run, engine.as_ref(), repetition, round, observer),
             };
-            super::place::wait_when_ending();
+            super::engine_dir::wait_when_ending();
             match outcome {
                 Ok((samples, session)) => {
                     let stopped = samples.last().filter(|s| s.failed() && s.wrong == 0);
@@ -86,7 +86,7 @@ pub fn run(
     }
 }
 
-fn round_apart(
+fn round_in_subprocess(
     run: &Run<'_>,
     engine: String,
     repetition: usize,
@@ -96,8 +96,8 @@ fn round_apart(
     let base_dir = run.base_dir.to_path_buf();
     let work = Work::Bench { base_dir, repetition, round };
     let request = Request { engine, flags: run.config.flags_given(), work };
-    let mut said = Vec::new();
-    let reply = apart::run(run.config.child.as_deref(), &request, &mut said)?;
+    let mut child_messages = Vec::new();
+    let reply = subprocess::run(run.config.child.as_deref(), &request, &mut child_messages)?;
     let samples: Vec<TaskSample> = reply.samples.into_iter().map(|(_, _, sample)| sample).collect();
     for sample in &samples {
         observer.sample(sample);
@@ -117,19 +117,19 @@ impl Observer for Silent {
     fn round_done(&mut self, _: &RunRecord) {}
 }
 
-/// Executes one round of a benchmark with these settings. `place` contains the directory, the
+/// Executes one round of a benchmark with these settings. `params` contains the directory, the
 /// repetition and the number of the round.
 pub fn single_round(
     config: &BenchConfig,
     engine: &dyn Engine,
-    place: (&Path, usize, usize),
+    params: (&Path, usize, usize),
     settle_memory: &dyn Fn(),
 ) -> Result<(Vec<TaskSample>, SessionRecord)> {
     let tasks = parse_tasks(&config.benchmarks)?;
     let (data, _) = config.dataset()?;
     let mut config = config.clone();
     config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
-    let (base_dir, repetition, round) = place;
+    let (base_dir, repetition, round) = params;
     let run = Run { config: &config, tasks: &tasks, data: &data, base_dir, settle_memory };
     one_round(&run, engine, repetition, round, &mut Silent)
 }
@@ -141,18 +141,26 @@ fn one_round(
     number: usize,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<TaskSample>, SessionRecord)> {
-    let place = Place::prepare(run.base_dir, engine.name())?;
+    let engine_dir = EngineDir::prepare(run.base_dir, engine.name())?;
     if !run.config.use_existing_db {
-        place.empty()?;
+        engine_dir.empty()?;
     }
     (run.settle_memory)();
     let (config, data, settle_memory) = (run.config, run.data, run.settle_memory);
     let limit = None;
-    let round =
-        Round { engine, config, data, place: &place, repetition, number, settle_memory, limit };
+    let round = Round {
+        engine,
+        config,
+        data,
+        engine_dir: &engine_dir,
+        repetition,
+        number,
+        settle_memory,
+        limit,
+    };
     let outcome = session::run(&round, run.tasks, observer);
     if run.config.db.is_none() {
-        place.remove()?;
+        engine_dir.remove()?;
     }
     rustix::fs::sync();
     Ok(outcome)
@@ -163,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_engine_goes_first_in_turn() {
+    fn first_engine_rotates_over_repetitions() {
         assert_eq!(order(3, 0), [0, 1, 2]);
         assert_eq!(order(3, 1), [1, 2, 0]);
         assert_eq!(order(3, 5), [2, 0, 1]);

@@ -1,10 +1,10 @@
 //! Execution: the settings, one engine's run, the timed loops, and the order of the runs.
 
-pub mod apart;
 pub mod config;
 pub mod crc;
+pub mod engine_dir;
 pub mod interleave;
-pub mod place;
 pub mod progress;
 pub mod session;
+pub mod subprocess;
 pub mod work;

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_time_is_left_before_an_operation_is_counted() {
+    fn no_estimate_before_first_operation() {
         assert_eq!(left_text(0, Duration::ZERO), None);
         assert_eq!(left_text(4096, Duration::from_secs(75)).as_deref(), Some("75s left"));
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::config::BenchConfig;
-use super::place::Place;
+use super::engine_dir::EngineDir;
 use super::progress::Progress;
 use super::work::{self, Context, Done};
 use crate::error::{LabError, Result};
@@ -32,7 +32,7 @@ pub struct Round<'a> {
     /// Pairs to write and read.
     pub data: &'a Dataset,
     /// Directory of the store.
-    pub place: &'a Place,
+    pub engine_dir: &'a EngineDir,
     /// Repetition, from 0.
     pub repetition: usize,
     /// Number of the round in the benchmark, from 0.
@@ -73,7 +73,7 @@ pub(crate) fn keep(
     listener: &mut dyn Listener,
     samples: &mut Vec<TaskSample>,
 ) -> bool {
-    super::place::wait_when_ending();
+    super::engine_dir::wait_when_ending();
     let goes_on = result.is_ok();
     if let Err(error) = result {
         sample.error = Some(error.to_string());
@@ -163,7 +163,7 @@ impl Session<'_> {
         let used = since.used().with_mapped(self.mapped_so_far());
         let amplified = used.write_amplification(written).map(|(ratio, _)| ratio);
         let live = self.live_bytes().unwrap_or(0) as f64;
-        last.quiet = Some(Quiet::found(waited, amplified, live, &self.round.place.store()));
+        last.quiet = Some(Quiet::found(waited, amplified, live, &self.round.engine_dir.store()));
     }
 
     /// Returns the bytes of the live pairs; `None` for an existing store, whose content is unknown.
@@ -220,7 +220,7 @@ impl Session<'_> {
     fn open(&mut self) -> Result<()> {
         if self.target.is_none() {
             let store = &self.round.config.store;
-            self.target = Some(self.round.engine.open(&self.round.place.store(), store)?);
+            self.target = Some(self.round.engine.open(&self.round.engine_dir.store(), store)?);
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ impl Session<'_> {
         }
         if task.fresh {
             self.close()?;
-            self.round.place.empty()?;
+            self.round.engine_dir.empty()?;
             self.oracle = Oracle::empty(self.round.data);
         }
         self.generation += 1;
@@ -395,7 +395,7 @@ impl Session<'_> {
                 sample.used.and_then(|used| used.write_amplification(sample.user_written_bytes));
             sample.write_amplification = amplified.map(|(ratio, _)| ratio);
             sample.write_source = amplified.map(|(_, source)| source);
-            let disk = host::disk_use(&self.round.place.store());
+            let disk = host::disk_use(&self.round.engine_dir.store());
             sample.disk_bytes = Some(disk.allocated_bytes);
             sample.disk_files = Some(disk.files);
         }
@@ -431,7 +431,7 @@ fn note_reads(
     };
     let expected = |list: &OpList| -> u64 {
         let there = list.values.iter().filter(|value| !value.is_absent()).count() as u64;
-        let exact = |&index: &usize| list.landings.get(index) == list.keys.get(index);
+        let exact = |&index: &usize| list.seek_results.get(index) == list.keys.get(index);
         match task.kind {
             TaskKind::SeekRandom => (0..list.len()).filter(exact).count() as u64,
             _ => there,
@@ -526,7 +526,7 @@ fn one_thread(
             Some(walk) => work::seeks_on(context, list, walk, seek_nexts),
             None => work::seeks(context, list),
         },
-        TaskKind::ReadFirst => work::firsts(context, list),
+        TaskKind::ReadFirst => work::read_first(context, list),
         TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
         TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
         TaskKind::Compact => work::once(context, || context.target.compact()),

@@ -52,10 +52,10 @@ pub struct Done {
 }
 
 impl Done {
-    fn mistake(&mut self, say: impl FnOnce() -> String) {
+    fn mistake(&mut self, describe: impl FnOnce() -> String) {
         self.wrong += 1;
         if self.first_wrong.is_none() {
-            self.first_wrong = Some(say());
+            self.first_wrong = Some(describe());
         }
     }
 
@@ -101,7 +101,7 @@ fn calls(
     let mut latencies = context.histogram.then(Latencies::new);
     let mut timeline = Timeline::default();
     // Operations not yet added to the progress line.
-    let mut untold = 0;
+    let mut unreported = 0;
     let start = Instant::now();
     let mut last = start;
     for index in 0..count {
@@ -113,9 +113,9 @@ fn calls(
             timeline.record_many((now - start).as_nanos() as u64, operations);
             last = now;
         }
-        untold += u64::from(operations);
-        if untold >= TICK_OPERATIONS as u64 {
-            context.progress.add(std::mem::take(&mut untold));
+        unreported += u64::from(operations);
+        if unreported >= TICK_OPERATIONS as u64 {
+            context.progress.add(std::mem::take(&mut unreported));
         }
     }
     done.elapsed = start.elapsed();
@@ -213,11 +213,11 @@ pub fn seeks(context: &Context<'_>, list: &OpList) -> Result<Done> {
     each(context, list.len(), |index, done| {
         let key = list.keys.get(index);
         let expected = list.values[index];
-        let landing = list.landings.get(index);
+        let seek_result = list.seek_results.get(index);
         let (mut right, mut exact) = (false, false);
         let found = context.target.seek(key, &mut |at, value| {
             exact = at == key;
-            right = at == landing && value == context.data.value(expected);
+            right = at == seek_result && value == context.data.value(expected);
         })?;
         done.found += u64::from(found && exact);
         let fits = if found { right && !expected.is_absent() } else { expected.is_absent() };
@@ -265,7 +265,7 @@ pub fn seeks_on(context: &Context<'_>, list: &OpList, walk: &OpList, nexts: usiz
 }
 
 /// Opens an iterator at the first key, repeatedly, and compares the pair there.
-pub fn firsts(context: &Context<'_>, list: &OpList) -> Result<Done> {
+pub fn read_first(context: &Context<'_>, list: &OpList) -> Result<Done> {
     each(context, list.len(), |index, done| {
         let (expected, first) = (list.values[index], list.keys.get(index));
         let (mut found, mut right) = (false, false);

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sample_in_every_unit() {
+    fn sample_converts_to_every_unit() {
         let mut sample = TaskSample::new("e", "t", 0, 0);
         sample.micros_per_op = Some(2.0);
         sample.ops_per_sec = Some(500_000.0);

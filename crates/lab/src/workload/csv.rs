@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_column_names_the_known_ones() {
+    fn unknown_column_error_lists_columns() {
         let file = file("id,title\na,b\n");
         let error = read_pairs(file.path(), "id", "name", None).expect_err("no such column");
         assert_eq!(error.kind(), LabErrorKind::Data);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_the_asked_rows() {
+    fn row_limit_is_respected() {
         let file = file("id,title\na,1\nb,2\nc,3\n");
         let found = read_pairs(file.path(), "1", "2", Some(2)).expect("readable");
         assert_eq!(found.pairs.len(), 2);

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn key_ids_follow_byte_order_and_rows_keep_theirs() {
+    fn key_ids_follow_byte_order_and_rows_keep_ids() {
         let data = rows();
         assert_eq!((data.rows(), data.key_count()), (3, 2));
         assert_eq!([0, 1, 2].map(|row| data.key_of_row(row)), [1, 0, 1]);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_too_short_are_refused() {
+    fn too_short_keys_are_refused() {
         assert!(Dataset::generated(1001, 3, 10, 0.5, 1).is_err());
         assert!(Dataset::generated(1000, 3, 10, 0.5, 1).is_ok());
         assert!(Dataset::generated(0, 16, 10, 0.5, 1).is_err());

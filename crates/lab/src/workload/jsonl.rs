@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_bytes_and_other_values_as_they_are_written() {
+    fn strings_are_raw_bytes_and_other_values_are_json() {
         let file = file(
             "{\"id\":\"a\",\"title\":\"one\\ntwo\"}\n\n{\"id\":7,\"title\":{\"x\":[1]}}\n\
              {\"id\":\"b\"}\nnonsense\n{\"id\":\"\",\"title\":1}\n",
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_tells_the_known_ones() {
+    fn unknown_field_error_lists_fields() {
         let file = file("{\"id\":\"a\",\"title\":\"b\"}\n");
         let error = read_any(file.path(), "id", "name", None).expect_err("no such name");
         assert!(

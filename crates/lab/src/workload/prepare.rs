@@ -22,7 +22,7 @@ pub struct OpList {
     /// Alternative value that a read may find while a writer runs concurrently; empty otherwise.
     pub alternatives: Vec<ValueRef>,
     /// For seeks: expected key at the position after the seek; empty otherwise.
-    pub landings: KeyBuffer,
+    pub seek_results: KeyBuffer,
     /// For seeks followed by reads: index of each position in [`Prepared::walk`]; empty otherwise.
     pub starts: Vec<u32>,
 }
@@ -52,7 +52,7 @@ impl OpList {
     pub fn memory_bytes(&self) -> u64 {
         let refs = (self.values.capacity() + self.alternatives.capacity()) * size_of::<ValueRef>();
         self.keys.memory_bytes()
-            + self.landings.memory_bytes()
+            + self.seek_results.memory_bytes()
             + (refs + (self.ids.capacity() + self.starts.capacity()) * 4) as u64
     }
 }
@@ -138,7 +138,7 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
                 list
             }
             TaskKind::SeekRandom => seeks(&own, &successors, prepared.walk.as_ref(), &mut rng),
-            TaskKind::ReadFirst => firsts(task, &own),
+            TaskKind::ReadFirst => read_first(task, &own),
             TaskKind::ReadForward => scan(plan, plan.oracle.live().take(plan.reads as usize)),
             TaskKind::ReadReverse => scan(plan, plan.oracle.live().rev().take(plan.reads as usize)),
             TaskKind::Compact | TaskKind::Checksum | TaskKind::Open | TaskKind::Stats => {
@@ -225,28 +225,28 @@ fn alternatives(plan: &Plan<'_>, list: &OpList) -> Option<Vec<ValueRef>> {
 fn seeks(plan: &Plan<'_>, successors: &[u32], walk: Option<&OpList>, rng: &mut Rng) -> OpList {
     let reads = plan.own_reads();
     let mut list = sized(reads as usize, plan);
-    list.landings = KeyBuffer::with_capacity(reads as usize, 16);
+    list.seek_results = KeyBuffer::with_capacity(reads as usize, 16);
     for _ in 0..reads {
         let id = plan.data.key_of_row(rng.below(plan.data.rows()));
         plan.data.push_key(id, b"", &mut list.keys);
-        let landing = successors.get(id as usize).copied().unwrap_or(u32::MAX);
+        let seek_result = successors.get(id as usize).copied().unwrap_or(u32::MAX);
         list.ids.push(id);
-        list.values.push(plan.oracle.value(landing));
+        list.values.push(plan.oracle.value(seek_result));
         if let Some(walk) = walk {
             // Without a next live key, the index is past the end.
-            list.starts.push(walk.ids.binary_search(&landing).unwrap_or(walk.len()) as u32);
+            list.starts.push(walk.ids.binary_search(&seek_result).unwrap_or(walk.len()) as u32);
         }
-        if landing == u32::MAX {
-            list.landings.push(&[]);
+        if seek_result == u32::MAX {
+            list.seek_results.push(&[]);
         } else {
-            plan.data.push_key(landing, b"", &mut list.landings);
+            plan.data.push_key(seek_result, b"", &mut list.seek_results);
         }
     }
     list
 }
 
 /// Returns the first pair for every read; an absent value if the store is empty.
-fn firsts(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
+fn read_first(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
     let mut list = OpList::default();
     let first = plan.oracle.live().next();
     for _ in plan.share((plan.reads / task.divisor).max(1)) {

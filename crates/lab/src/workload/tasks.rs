@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_list_parses_and_names_are_unique() {
+    fn default_tasks_parse_and_names_are_unique() {
         assert!(parse_tasks(TASKS_DEFAULT).expect("known").len() > 10);
         for (index, task) in TASKS.iter().enumerate() {
             assert!(TASKS[index + 1..].iter().all(|other| other.name != task.name));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_task_is_named() {
+    fn unknown_task_is_named_in_error() {
         let error = parse_tasks("fillseq,fillsideways").expect_err("unknown").to_string();
         assert!(error.contains("fillsideways") && error.contains("fillrandom"), "{error}");
         assert!(parse_tasks(" , ").is_err());

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_repeat_as_the_ratio_says() {
+    fn values_repeat_at_compression_ratio() {
         let pool = ValuePool::generate(1, 0.5, 100);
         let piece = &pool.bytes[..PIECE_BYTES];
         assert_eq!(piece[..50], piece[50..]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_depends_on_key_and_generation() {
+    fn value_depends_on_key_and_generation() {
         let pool = ValuePool::generate(1, 0.5, 100);
         let of = |key, generation| pool.cut(key, generation, 100);
         assert_eq!(of(5, 1), of(5, 1));

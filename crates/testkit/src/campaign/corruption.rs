@@ -89,8 +89,9 @@ impl Store {
 
     /// Returns the files, without the lock.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let ours = |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
-        self.image.files.keys().filter(ours)
+        let store_files =
+            |path: &&PathBuf| path.starts_with(store_dir()) && !path.ends_with("LOCK");
+        self.image.files.keys().filter(store_files)
     }
 
     fn ranges_of(&self, path: &Path) -> Vec<ChecksumRange> {
@@ -205,7 +206,7 @@ fn count(
     tally: &mut Tally,
     store: &Store,
     (image, shown): (&Image, &Image),
-    place: String,
+    context: String,
     forged: bool,
 ) {
     tally.count(if forged { "forged" } else { "mutations" }, 1);
@@ -215,17 +216,19 @@ fn count(
         Ok(DamageOutcome::Detected) => tally.count("detected", 1),
         Ok(DamageOutcome::Harmless) => tally.count("harmless", 1),
         Ok(DamageOutcome::Tail) => tally.count("unproven tail", 1),
-        Err((verdict, message)) => tally.fail(verdict, format!("{}: {place}", store.name), message),
+        Err((verdict, message)) => {
+            tally.fail(verdict, format!("{}: {context}", store.name), message)
+        }
     }
 }
 
 /// Flips every bit of every file, one at a time.
 pub fn every_bit(store: &Store) -> Tally {
-    let places: Vec<(PathBuf, usize)> = store
+    let positions: Vec<(PathBuf, usize)> = store
         .files()
         .flat_map(|path| (0..store.len(path)).map(move |at| (path.clone(), at)))
         .collect();
-    let chunks: Vec<&[(PathBuf, usize)]> = places.chunks(64).collect();
+    let chunks: Vec<&[(PathBuf, usize)]> = positions.chunks(64).collect();
     in_parallel(&chunks, |chunk| {
         let mut tally = Tally::default();
         for (path, at) in *chunk {
@@ -234,8 +237,8 @@ pub fn every_bit(store: &Store) -> Tally {
                 if let Some(bytes) = image.bytes_mut(path) {
                     bytes[*at] ^= 1 << bit;
                 }
-                let place = format!("bit {bit} of byte {at} of {}", path.display());
-                count(&mut tally, store, (&image, &image), place, false);
+                let context = format!("bit {bit} of byte {at} of {}", path.display());
+                count(&mut tally, store, (&image, &image), context, false);
             }
         }
         tally
@@ -258,8 +261,8 @@ pub fn random(store: &Store, seed: u64, times: u64) -> Tally {
                 mutate(store, &mut image, &mut rng)
             };
             if image.digest() != store.image.digest() {
-                let place = format!("{what} (seed {seed})");
-                count(&mut tally, store, (&image, &image), place, forged);
+                let context = format!("{what} (seed {seed})");
+                count(&mut tally, store, (&image, &image), context, forged);
             }
         }
         tally
@@ -275,11 +278,11 @@ pub fn repaired(store: &Store, seed: u64, times: u64) -> Tally {
         let mut image = store.image.clone();
         let forged = rng.chance(3);
         let what = if forged { forge } else { mutate }(store, &mut image, &mut rng);
-        let place = format!("{}: {what} (seed {seed}), repaired", store.name);
+        let context = format!("{}: {what} (seed {seed}), repaired", store.name);
         match guarded(|| repair_one(store, &image, forged)) {
             Ok(Ok(outcome)) => tally.count(outcome, 1),
-            Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
-            Err(panic) => tally.fail(Verdict::Panic, place, panic),
+            Ok(Err((verdict, message))) => tally.fail(verdict, context, message),
+            Err(panic) => tally.fail(Verdict::Panic, context, panic),
         }
         tally
     })
@@ -348,7 +351,7 @@ pub fn without_checksums(store: &Store, seed: u64, times: u64) -> Tally {
 
 /// Applies damage as if a log reader stopped at the first bad record, whatever later records prove:
 /// a canary, which must fail.
-pub fn without_marks(store: &Store) -> Tally {
+pub fn without_sync_markers(store: &Store) -> Tally {
     let mut tally = Tally::default();
     let logs = store.ranges.iter().filter(|(path, _)| path.extension() == Some("wal".as_ref()));
     for (path, ranges) in logs {
@@ -358,8 +361,8 @@ pub fn without_marks(store: &Store) -> Tally {
                 bytes[checked.start] ^= 1;
                 cut.truncate(checked.at);
             }
-            let place = format!("{} cut at {}", path.display(), checked.at);
-            count(&mut tally, store, (&image, &shown), place, false);
+            let context = format!("{} cut at {}", path.display(), checked.at);
+            count(&mut tally, store, (&image, &shown), context, false);
         }
     }
     tally
@@ -402,12 +405,12 @@ fn mutate(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
     };
     let (len, donor) = (store.len(path), image.bytes(other).unwrap_or_default().to_vec());
     let (at, kind) = (rng.below(len as u64) as usize, rng.below(12));
-    let place = format!("mutation {kind} at {at} of {}", path.display());
+    let context = format!("mutation {kind} at {at} of {}", path.display());
     if kind == 0 {
         image.files.remove(path);
-        return place;
+        return context;
     }
-    let Some(bytes) = image.bytes_mut(path) else { return place };
+    let Some(bytes) = image.bytes_mut(path) else { return context };
     let block = |rng: &mut SplitMix64| {
         let size = [8, 64, 512, 4096][rng.below(4) as usize];
         let start = at / size * size;
@@ -441,5 +444,5 @@ fn mutate(store: &Store, image: &mut Image, rng: &mut SplitMix64) -> String {
         10 => drop(bytes.remove(at)),
         _ => bytes[at] ^= 1 << rng.below(8),
     }
-    place
+    context
 }

@@ -85,7 +85,7 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
         effort: *effort,
         rng: SplitMix64::new(script.seed ^ 0x0063_7574),
         depth: 1,
-        place: script.name.clone(),
+        context: script.name.clone(),
         tally: Tally::default(),
         found: HashMap::new(),
     };
@@ -99,7 +99,7 @@ struct Campaign<'a> {
     effort: Effort,
     rng: SplitMix64,
     depth: u32,
-    place: String,
+    context: String,
     tally: Tally,
     found: HashMap<u64, Result<Found, Finding>>,
 }
@@ -141,14 +141,14 @@ impl Campaign<'_> {
                 script_run.kill(process.clone());
             }
             let step_ended = guarded(|| script_run.step(step));
-            let place = format!("{} step {step:?}", self.place);
+            let context = format!("{} step {step:?}", self.context);
             match step_ended {
                 Ok(Ok(Outcome::Done)) => {}
                 Ok(Ok(Outcome::Failed(error))) => {
-                    self.tally.fail(Verdict::Lost, place, error.to_string());
+                    self.tally.fail(Verdict::Lost, context, error.to_string());
                 }
-                Ok(Err(violation)) => self.tally.fail(Verdict::Wrong, place, violation.0),
-                Err(panic) => self.tally.fail(Verdict::Panic, place, panic),
+                Ok(Err(violation)) => self.tally.fail(Verdict::Wrong, context, violation.0),
+                Err(panic) => self.tally.fail(Verdict::Panic, context, panic),
             }
             let cuts = std::mem::take(&mut collector.lock().cuts);
             for cut in cuts {
@@ -161,7 +161,7 @@ impl Campaign<'_> {
         }
         disk.unwatch();
         if let Err(error) = script_run.close() {
-            self.tally.fail(Verdict::Lost, format!("{} close", self.place), error.to_string());
+            self.tally.fail(Verdict::Lost, format!("{} close", self.context), error.to_string());
         }
         if self.depth == 1 {
             script_run.work.iter().for_each(|(what, n)| self.tally.count(what, *n));
@@ -173,8 +173,13 @@ impl Campaign<'_> {
 
     fn judge(&mut self, cut: Cut, ledger: &Arc<Mutex<Ledger>>) {
         self.tally.count(if self.depth == 1 { "cuts" } else { "nested cuts" }, 1);
-        let place =
-            format!("{}, cut {} of depth {}, {}", self.place, cut.at, self.depth, cut.model.name());
+        let context = format!(
+            "{}, cut {} of depth {}, {}",
+            self.context,
+            cut.at,
+            self.depth,
+            cut.model.name()
+        );
         if let Some(image) = &cut.image {
             let what = match self.depth {
                 1 => "images",
@@ -202,7 +207,7 @@ impl Campaign<'_> {
             Err(bad) => Err(bad.clone()),
         };
         if let Err((verdict, message)) = judged {
-            self.tally.fail(verdict, place, message);
+            self.tally.fail(verdict, context, message);
             return;
         }
         let deeper = self.depth < self.effort.depth;
@@ -211,13 +216,13 @@ impl Campaign<'_> {
             let one_in = self.effort.nest_one_in * u64::from(self.depth);
             if self.rng.chance(one_in) {
                 let found = found.clone();
-                self.nest(&image, &found, place, ledger);
+                self.nest(&image, &found, context, ledger);
             }
         }
     }
 
     /// Recovers `image` on a disk with further cuts.
-    fn nest(&mut self, image: &Image, found: &Found, place: String, ledger: &Arc<Mutex<Ledger>>) {
+    fn nest(&mut self, image: &Image, found: &Found, context: String, ledger: &Arc<Mutex<Ledger>>) {
         let mut rng = SplitMix64::new(self.rng.next_u64());
         let disk = image.to_disk(rng.next_u64());
         let inner = ledger.lock().recovered(&found.pairs);
@@ -234,7 +239,7 @@ impl Campaign<'_> {
             effort: self.effort,
             rng,
             depth: self.depth + 1,
-            place,
+            context,
             tally: Tally::default(),
             found: HashMap::new(),
         };

@@ -103,11 +103,11 @@ fn one(
     tally: &mut Tally,
 ) -> bool {
     let often = if for_ever { "permanently" } else { "once" };
-    let place = format!("{}, {cause:?} {often} from operation {nth}", script.name);
-    let mut trial = Trial::new(script, cause, wrap, place);
+    let context = format!("{}, {cause:?} {often} from operation {nth}", script.name);
+    let mut trial = Trial::new(script, cause, wrap, context);
     let ended = guarded(|| trial.run(nth, for_ever));
     if let Err(panic) = ended {
-        trial.tally.fail(Verdict::Panic, trial.place.clone(), panic);
+        trial.tally.fail(Verdict::Panic, trial.context.clone(), panic);
     }
     let hits = trial.hits;
     trial.tally.count_position(hits);
@@ -123,13 +123,13 @@ struct Trial<'a> {
     fs: Arc<FaultFs>,
     ledger: Arc<Mutex<Ledger>>,
     script_run: ScriptRun,
-    place: String,
+    context: String,
     tally: Tally,
     hits: u64,
 }
 
 impl<'a> Trial<'a> {
-    fn new(script: &'a Script, cause: Cause, wrap: Wrap, place: String) -> Trial<'a> {
+    fn new(script: &'a Script, cause: Cause, wrap: Wrap, context: String) -> Trial<'a> {
         let disk = CrashFs::seeded(script.seed);
         let made = disk.create_dir(std::path::Path::new("/data"));
         made.unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
@@ -138,7 +138,7 @@ impl<'a> Trial<'a> {
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
         let script_run = ScriptRun::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
         let tally = Tally::default();
-        Trial { script, cause, wrap, disk, fs, ledger, script_run, place, tally, hits: 0 }
+        Trial { script, cause, wrap, disk, fs, ledger, script_run, context, tally, hits: 0 }
     }
 
     fn run(&mut self, nth: u64, for_ever: bool) {
@@ -174,7 +174,7 @@ impl<'a> Trial<'a> {
     }
 
     fn at(&self, step: &Step) -> String {
-        format!("{} at {step:?}", self.place)
+        format!("{} at {step:?}", self.context)
     }
 
     /// Checks that the error has a suitable kind and a message.
@@ -211,10 +211,10 @@ impl<'a> Trial<'a> {
         if found.digest != ledger.digest() && ledger.is_failed_batch(found.digest, 0) {
             *ledger = ledger.recovered(&found.pairs);
         } else if found.digest != ledger.digest() {
-            let place = format!("{} at {step:?}", self.place);
+            let context = format!("{} at {step:?}", self.context);
             self.tally.fail(
                 Verdict::Wrong,
-                place,
+                context,
                 "the opened store has other content than the written pairs",
             );
         }
@@ -232,8 +232,8 @@ impl<'a> Trial<'a> {
         self.fs = FaultFs::new(process);
         self.script_run.kill((self.wrap)(self.fs.clone()));
         if let Err(error) = self.script_run.open() {
-            let place = format!("{} after reopening", self.place);
-            return self.tally.fail(Verdict::Lost, place, error.to_string());
+            let context = format!("{} after reopening", self.context);
+            return self.tally.fail(Verdict::Lost, context, error.to_string());
         }
         self.adopt(&Step::Reopen);
         self.read_on(&Step::Reopen);
@@ -264,8 +264,8 @@ impl<'a> Trial<'a> {
             let judged_as = if drops { CrashModel::SyncedOnly } else { model };
             let judged = found.and_then(|f| judge(&f, &self.ledger.lock(), bounds, judged_as));
             if let Err((verdict, message)) = judged {
-                let place = format!("{}, power cut {when}, {}", self.place, model.name());
-                self.tally.fail(verdict, place, message);
+                let context = format!("{}, power cut {when}, {}", self.context, model.name());
+                self.tally.fail(verdict, context, message);
             }
         }
     }

@@ -33,11 +33,11 @@ pub fn option_sets(each: u64) -> Vec<(String, Options)> {
 pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Tally {
     in_parallel(sets, |(name, options)| {
         let mut tally = Tally::default();
-        let place = format!("{name}, seed {seed}");
+        let context = format!("{name}, seed {seed}");
         let fs = MemFs::new();
         let made = fs.create_dir(std::path::Path::new("/data"));
         if let Err(error) = made {
-            tally.fail(Verdict::Lost, place, error.to_string());
+            tally.fail(Verdict::Lost, context, error.to_string());
             return tally;
         }
         let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
@@ -52,21 +52,25 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
             match guarded(|| script_run.step(step)) {
                 Ok(Ok(Outcome::Done)) => continue,
                 Ok(Ok(Outcome::Failed(error))) => {
-                    tally.fail(Verdict::Lost, place.clone(), format!("{step:?}: {error}"));
+                    tally.fail(Verdict::Lost, context.clone(), format!("{step:?}: {error}"));
                 }
                 Ok(Err(violation)) => {
-                    tally.fail(Verdict::Wrong, place.clone(), format!("{step:?}: {}", violation.0));
+                    tally.fail(
+                        Verdict::Wrong,
+                        context.clone(),
+                        format!("{step:?}: {}", violation.0),
+                    );
                 }
-                Err(panic) => tally.fail(Verdict::Panic, place.clone(), panic),
+                Err(panic) => tally.fail(Verdict::Panic, context.clone(), panic),
             }
             break;
         }
         let verified = script_run.db().and_then(|db| db.verify(&mut |_, _| {}).ok());
         if verified.is_some_and(|report| !report.is_whole()) {
-            tally.fail(Verdict::Wrong, place.clone(), "verify reports damage");
+            tally.fail(Verdict::Wrong, context.clone(), "verify reports damage");
         }
         if let Err(error) = script_run.close() {
-            tally.fail(Verdict::Lost, place, format!("close: {error}"));
+            tally.fail(Verdict::Lost, context, format!("close: {error}"));
         }
         script_run.work.iter().for_each(|(what, n)| tally.count(what, *n));
         tally.count("option sets", 1);

@@ -81,11 +81,11 @@ type RepairedStore = (Image, ReferenceRepair, String, SplitMix64);
 fn damage_and_repair(store: &Store, damage: Damage, tally: &mut Tally) -> Option<RepairedStore> {
     let mut rng = SplitMix64::new(store.ledger.bounds.attempted as u64 ^ damage as u64);
     let image = damage.to(store, &mut rng);
-    let place = format!("{}, {damage:?}", store.name);
+    let context = format!("{}, {damage:?}", store.name);
     match guarded(|| ReferenceRepair::new(&image, &store.options, damage)) {
-        Ok(Ok(reference)) => return Some((image, reference, place, rng)),
-        Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
-        Err(panic) => tally.fail(Verdict::Panic, place, panic),
+        Ok(Ok(reference)) => return Some((image, reference, context, rng)),
+        Ok(Err((verdict, message))) => tally.fail(verdict, context, message),
+        Err(panic) => tally.fail(Verdict::Panic, context, panic),
     }
     None
 }
@@ -94,10 +94,10 @@ fn damage_and_repair(store: &Store, damage: Damage, tally: &mut Tally) -> Option
 pub fn cuts(store: &Store, effort: &Effort) -> Tally {
     in_parallel(&Damage::ALL, |damage| {
         let mut tally = Tally::default();
-        if let Some((image, reference, place, mut rng)) =
+        if let Some((image, reference, context, mut rng)) =
             damage_and_repair(store, *damage, &mut tally)
         {
-            reference.cut(&image, effort, 1, &place, &mut rng, &mut tally);
+            reference.cut(&image, effort, 1, &context, &mut rng, &mut tally);
         }
         tally
     })
@@ -108,7 +108,7 @@ pub fn cuts(store: &Store, effort: &Effort) -> Tally {
 pub fn faults(store: &Store) -> Tally {
     let mut all = Tally::default();
     for damage in Damage::ALL {
-        let Some((image, reference, place, mut rng)) = damage_and_repair(store, damage, &mut all)
+        let Some((image, reference, context, mut rng)) = damage_and_repair(store, damage, &mut all)
         else {
             continue;
         };
@@ -119,9 +119,9 @@ pub fn faults(store: &Store) -> Tally {
         let killed = cuts.into_iter().step_by(each).map(|cut| (cut.at, cut.image));
         let images: Vec<(u64, Image)> = std::iter::once((0, image)).chain(killed).collect();
         all.merge(in_parallel(&images, |(at, image)| {
-            let place =
-                format!("{place}, repaired after a repair that was killed at operation {at}");
-            reference.fail_each(image, &place)
+            let context =
+                format!("{context}, repaired after a repair that was killed at operation {at}");
+            reference.fail_each(image, &context)
         }));
     }
     all
@@ -186,7 +186,7 @@ impl ReferenceRepair {
         image: &Image,
         effort: &Effort,
         depth: u32,
-        place: &str,
+        context: &str,
         rng: &mut SplitMix64,
         tally: &mut Tally,
     ) {
@@ -194,20 +194,20 @@ impl ReferenceRepair {
         disk.set_flaws(effort.flaws);
         let (cuts, done) = self.repair_watched(&disk, models, tally);
         if let Err(message) = done {
-            return tally.fail(Verdict::Lost, place, format!("repair: {message}"));
+            return tally.fail(Verdict::Lost, context, format!("repair: {message}"));
         }
         for Cut { at, model, done, image } in cuts {
             let what = ["images", "nested images", "images of depth 3"][depth.min(3) as usize - 1];
             tally.count(what, 1);
-            let place = format!("{place}, cut {at} of depth {depth}, {}", model.name());
+            let context = format!("{context}, cut {at} of depth {depth}, {}", model.name());
             match guarded(|| self.judge(&image, done)) {
                 Ok(Ok(shown)) => tally.count(shown, 1),
-                Ok(Err((verdict, message))) => tally.fail(verdict, place.clone(), message),
-                Err(panic) => tally.fail(Verdict::Panic, place.clone(), panic),
+                Ok(Err((verdict, message))) => tally.fail(verdict, context.clone(), message),
+                Err(panic) => tally.fail(Verdict::Panic, context.clone(), panic),
             }
             let one_in = effort.nest_one_in * u64::from(depth);
             if depth < effort.depth && !done && rng.chance(one_in) {
-                self.cut(&image, effort, depth + 1, &place, rng, tally);
+                self.cut(&image, effort, depth + 1, &context, rng, tally);
             }
             if tally.failures.len() > 20 {
                 return;
@@ -322,11 +322,11 @@ impl ReferenceRepair {
     }
 
     /// Repairs `image` with each operation failing once.
-    fn fail_each(&self, image: &Image, place: &str) -> Tally {
+    fn fail_each(&self, image: &Image, context: &str) -> Tally {
         let mut tally = Tally::default();
         for cause in [Cause::Full, Cause::Broken, Cause::Short, Cause::Truncated] {
             for nth in 1.. {
-                let place = format!("{place}, {cause:?} at operation {nth}");
+                let context = format!("{context}, {cause:?} at operation {nth}");
                 let disk = image.to_mem();
                 let fs = FaultFs::new(disk.clone());
                 if let Some(fault) = cause.fault(nth, false) {
@@ -334,8 +334,8 @@ impl ReferenceRepair {
                 }
                 match guarded(|| self.fail_one(&disk, &fs)) {
                     Ok(Ok(())) => {}
-                    Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
-                    Err(panic) => tally.fail(Verdict::Panic, place, panic),
+                    Ok(Err((verdict, message))) => tally.fail(verdict, context, message),
+                    Err(panic) => tally.fail(Verdict::Panic, context, panic),
                 }
                 tally.count_position(fs.hits());
                 if fs.hits() == 0 || tally.failures.len() > 5 {

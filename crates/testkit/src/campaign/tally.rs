@@ -20,7 +20,7 @@ pub struct Failure {
     /// The kind.
     pub verdict: Verdict,
     /// The script, the operation, and the model or fault.
-    pub place: String,
+    pub context: String,
     /// The observation.
     pub message: String,
 }
@@ -57,8 +57,13 @@ impl Tally {
     }
 
     /// Records a broken promise.
-    pub fn fail(&mut self, verdict: Verdict, place: impl Into<String>, message: impl Into<String>) {
-        self.failures.push(Failure { verdict, place: place.into(), message: message.into() });
+    pub fn fail(
+        &mut self,
+        verdict: Verdict,
+        context: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        self.failures.push(Failure { verdict, context: context.into(), message: message.into() });
     }
 
     /// Adds the counts and findings of another tally.
@@ -76,7 +81,7 @@ impl Tally {
 
     /// Returns the first 20 failures, one per line.
     pub fn report(&self) -> String {
-        let line = |f: &Failure| format!("{:?}: {}: {}\n", f.verdict, f.place, f.message);
+        let line = |f: &Failure| format!("{:?}: {}: {}\n", f.verdict, f.context, f.message);
         self.failures.iter().take(20).map(line).collect()
     }
 }

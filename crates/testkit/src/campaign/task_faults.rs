@@ -240,7 +240,7 @@ fn one(
     tally: &mut Tally,
 ) -> bool {
     let often = if for_ever { "permanently" } else { "once" };
-    let place = format!("{}, {task:?}, {cause:?} {often} from operation {nth}", initial.name);
+    let context = format!("{}, {task:?}, {cause:?} {often} from operation {nth}", initial.name);
     let disk = initial.image.to_mem();
     let faults = FaultFs::new(disk.clone());
     let trial = Trial { initial, task, cause, for_ever, disk };
@@ -248,8 +248,8 @@ fn one(
     let hits = faults.hits();
     match outcome {
         Ok(Ok(())) => {}
-        Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
-        Err(panic) => tally.fail(Verdict::Panic, place, panic),
+        Ok(Err((verdict, message))) => tally.fail(verdict, context, message),
+        Err(panic) => tally.fail(Verdict::Panic, context, panic),
     }
     tally.count_position(hits);
     hits > 0 && tally.failures.len() < 20

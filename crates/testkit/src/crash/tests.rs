@@ -7,7 +7,7 @@ fn content(fs: &MemFs, path: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn bytes_need_a_sync_and_names_a_sync_of_their_directory() {
+fn bytes_need_file_sync_and_names_need_directory_sync() {
     let fs = CrashFs::new();
     let (root, path) = (Path::new("/"), Path::new("/a"));
     let mut file = fs.create_new(path).unwrap();
@@ -31,7 +31,7 @@ fn bytes_need_a_sync_and_names_a_sync_of_their_directory() {
 }
 
 #[test]
-fn a_directory_that_was_not_synced_takes_its_files_with_it() {
+fn unsynced_directory_loses_its_files() {
     let fs = CrashFs::new();
     let dir = Path::new("/d");
     fs.create_dir(dir).unwrap();
@@ -46,7 +46,7 @@ fn a_directory_that_was_not_synced_takes_its_files_with_it() {
 }
 
 #[test]
-fn a_prefix_is_a_prefix_and_scattered_sectors_are_old_new_or_zero() {
+fn prefix_model_keeps_prefix_and_sector_model_keeps_old_new_or_zero() {
     let fs = CrashFs::new();
     let mut file = fs.create_new(Path::new("/a")).unwrap();
     file.append(&[1; 700]).unwrap();
@@ -72,7 +72,7 @@ fn a_prefix_is_a_prefix_and_scattered_sectors_are_old_new_or_zero() {
 }
 
 #[test]
-fn a_rewritten_place_is_old_or_new() {
+fn overwritten_bytes_are_old_or_new() {
     let fs = CrashFs::new();
     let mut file = fs.create_new(Path::new("/a")).unwrap();
     file.append(&[1; 1024]).unwrap();
@@ -95,7 +95,7 @@ fn a_rewritten_place_is_old_or_new() {
 }
 
 #[test]
-fn a_lock_ends_with_its_process() {
+fn lock_is_released_when_process_ends() {
     let fs = CrashFs::new();
     let path = Path::new("/LOCK");
     let held = fs.lock(path, "me").unwrap();
@@ -149,7 +149,7 @@ fn sync_dirs(fs: &CrashFs, dirs: &[&str]) {
 }
 
 #[test]
-fn a_file_moved_to_another_directory_is_under_its_old_name_its_new_one_or_both() {
+fn file_renamed_across_directories_has_old_new_or_both_names() {
     let fs = two_dirs();
     rename(&fs, "/a/f", "/b/f");
     assert!(!fs.exists(Path::new("/a/f")).unwrap() && fs.exists(Path::new("/b/f")).unwrap());
@@ -166,7 +166,7 @@ fn a_file_moved_to_another_directory_is_under_its_old_name_its_new_one_or_both()
 }
 
 #[test]
-fn the_sync_of_a_directory_makes_no_other_directorys_names_durable() {
+fn directory_sync_makes_only_its_own_names_durable() {
     let fs = two_dirs();
     rename(&fs, "/a/f", "/b/f");
     fs.create_new(Path::new("/b/other")).unwrap();
@@ -178,7 +178,7 @@ fn the_sync_of_a_directory_makes_no_other_directorys_names_durable() {
 }
 
 #[test]
-fn a_file_moved_on_and_back_is_never_nowhere() {
+fn file_renamed_and_back_always_has_a_name() {
     let fs = two_dirs();
     fs.create_dir(Path::new("/c")).unwrap();
     fs.sync_everything();
@@ -212,7 +212,7 @@ fn a_file_moved_on_and_back_is_never_nowhere() {
 }
 
 #[test]
-fn a_removed_directory_may_be_back_and_takes_no_moved_file_with_it() {
+fn removed_directory_may_return_without_moved_files() {
     let fs = two_dirs();
     rename(&fs, "/a/f", "/b/f");
     fs.remove_dir(Path::new("/a")).unwrap();
@@ -224,7 +224,7 @@ fn a_removed_directory_may_be_back_and_takes_no_moved_file_with_it() {
 }
 
 #[test]
-fn a_rename_over_another_name_of_the_same_file_does_nothing() {
+fn rename_over_hard_link_of_same_file_does_nothing() {
     let fs = two_dirs();
     fs.hard_link(Path::new("/a/f"), Path::new("/b/f")).unwrap();
     rename(&fs, "/a/f", "/b/f");

@@ -46,8 +46,8 @@ pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
     }
 }
 
-/// Corrects the checksum of a backup's mark.
-pub fn mark(bytes: &mut [u8]) -> Option<()> {
+/// Corrects the checksum of a backup's metadata.
+pub fn backup_meta(bytes: &mut [u8]) -> Option<()> {
     let end = bytes.len().checked_sub(8)?;
     write_checksum(bytes, 0, end, end, 0)
 }

@@ -345,22 +345,22 @@ pub fn current_seeds() -> Vec<Vec<u8>> {
     found.map(|(_, bytes)| bytes.clone()).collect()
 }
 
-pub fn mark(input: &[u8]) {
-    both(input, fixup::mark, |bytes| {
-        if let Some((_, Some(mark))) = BackupMeta::decode(bytes) {
-            assert_eq!(mark.encode(), bytes, "a mark changes when it is encoded again");
+pub fn backup_meta(input: &[u8]) {
+    both(input, fixup::backup_meta, |bytes| {
+        if let Some((_, Some(meta))) = BackupMeta::decode(bytes) {
+            assert_eq!(meta.encode(), bytes, "backup metadata changes when it is encoded again");
         }
     });
 }
 
-pub fn mark_seeds() -> Vec<Vec<u8>> {
-    let mark = |store_path: &str| BackupMeta {
+pub fn backup_meta_seeds() -> Vec<Vec<u8>> {
+    let meta = |store_path: &str| BackupMeta {
         store_id: 0x0123_4567_89ab_cdef,
         created_unix_ms: 1_700_000_000_000,
         tables: 0x1122_3344_5566_7788,
         store_path: PathBuf::from(store_path),
     };
-    vec![mark("/data/db").encode(), mark("").encode()]
+    vec![meta("/data/db").encode(), meta("").encode()]
 }
 
 pub fn options(input: &[u8]) {
@@ -382,7 +382,7 @@ pub fn options(input: &[u8]) {
 
 pub fn options_seeds() -> Vec<Vec<u8>> {
     let all: Vec<String> =
-        OPTIONS.iter().map(|knob| format!("{}={}\n", knob.name, knob.default)).collect();
+        OPTIONS.iter().map(|spec| format!("{}={}\n", spec.name, spec.default)).collect();
     let mut seeds: Vec<Vec<u8>> = all.iter().map(|line| line.clone().into_bytes()).collect();
     seeds.push(b"memtable_size_bytes=64MiB\nalpha=1e3\nfilter_bits=-1\ncache_size=1.5GB".to_vec());
     seeds
@@ -399,7 +399,7 @@ pub fn names(input: &[u8]) {
     for path in paths.into_iter().flatten() {
         assert_eq!(path, dir.join(name), "the name differs from the name of its number");
     }
-    if file_names::is_ours(name) {
+    if file_names::is_store_file(name) {
         assert_eq!(dir.join(name).parent(), Some(dir), "the name leads out of the store");
     }
 }

@@ -145,15 +145,15 @@ impl Kills {
             let end_mode = self.end_mode(&mut rng);
             let base = base.to_path_buf();
             let params = VictimParams { base, slots: slots_path.clone(), seed, round, end_mode };
-            let place = format!("seed {seed}, victim {round}, {}", end_mode.name());
-            let fine = self.victim(&params, &slots, &mut rng, tally, &place)?;
+            let context = format!("seed {seed}, victim {round}, {}", end_mode.name());
+            let fine = self.victim(&params, &slots, &mut rng, tally, &context)?;
             let last = round + 1 == self.rounds || over(tally);
             if fine && (rng.chance(2) || last) {
                 let options = plan::options_of(seed, (round + 1) * 1000 + 999);
                 match guarded(|| judge.judge(End::Killed, &options)) {
                     Ok(Ok(copies)) => tally.count("copies", copies),
-                    Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
-                    Err(panic) => tally.fail(Verdict::Panic, place, panic),
+                    Ok(Err((verdict, message))) => tally.fail(verdict, context, message),
+                    Err(panic) => tally.fail(Verdict::Panic, context, panic),
                 }
                 tally.count("judged", 1);
             }
@@ -185,7 +185,7 @@ impl Kills {
         slots: &Slots,
         rng: &mut SplitMix64,
         tally: &mut Tally,
-        place: &str,
+        context: &str,
     ) -> io::Result<bool> {
         slots.set(Slot::Phase, Phase::Starting as u64);
         slots.set(Slot::Task, Task::None as u64);
@@ -206,7 +206,7 @@ impl Kills {
         }
         let stderr_text = std::fs::read_to_string(stderr_path).unwrap_or_default();
         let verdict = if stderr_text.contains("panicked") { Verdict::Panic } else { Verdict::Lost };
-        tally.fail(verdict, place, format!("{status}: {stderr_text}"));
+        tally.fail(verdict, context, format!("{status}: {stderr_text}"));
         Ok(false)
     }
 }

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_goes_back_and_forth_to_the_same_states() {
+    fn model_reproduces_earlier_and_later_states() {
         let mut model = Model::new(3, 1);
         model.advance(40);
         let early = model.pairs.clone();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_known_by_the_batch_it_names_only() {
+    fn value_matches_only_its_batch() {
         let mut model = Model::new(8, 0);
         model.advance(200);
         let (key, value) = model.pairs.iter().find(|(key, _)| key.starts_with(b"w0/")).unwrap();

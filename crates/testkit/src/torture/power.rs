@@ -135,8 +135,8 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
         let end_mode = if rng.chance(2) { EndMode::Inside } else { EndMode::Outside };
         let (base, slots_path) = (base.clone(), slots_path.clone());
         let params = VictimParams { base, slots: slots_path, seed, round, end_mode };
-        let place = format!("{} seed {seed}, cut {round}, {}", kind.name, end_mode.name());
-        if !one(&disk, &params, &slots, &mut rng, tally, &place)? {
+        let context = format!("{} seed {seed}, cut {round}, {}", kind.name, end_mode.name());
+        if !one(&disk, &params, &slots, &mut rng, tally, &context)? {
             break;
         }
         disk.unmount()?;
@@ -156,8 +156,8 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
                     // A cut without lost data would prove nothing.
                     tally.count("gone", before.saturating_sub(acknowledged()));
                 }
-                Ok(Err((verdict, message))) => tally.fail(verdict, place, message),
-                Err(panic) => tally.fail(Verdict::Panic, place, panic),
+                Ok(Err((verdict, message))) => tally.fail(verdict, context, message),
+                Err(panic) => tally.fail(Verdict::Panic, context, panic),
             }
             tally.count("judged", 1);
         }
@@ -183,7 +183,7 @@ fn one(
     slots: &Slots,
     rng: &mut SplitMix64,
     tally: &mut Tally,
-    place: &str,
+    context: &str,
 ) -> io::Result<bool> {
     slots.set(Slot::Phase, Phase::Starting as u64);
     slots.set(Slot::Task, Task::None as u64);
@@ -212,7 +212,7 @@ fn one(
         let stderr_text = std::fs::read_to_string(stderr_path).unwrap_or_default();
         tally.fail(
             Verdict::Lost,
-            place,
+            context,
             format!("the victim ended with code {code} before the cut: {stderr_text}"),
         );
         return Ok(false);

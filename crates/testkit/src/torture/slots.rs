@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_has_a_place_of_its_own() {
+    fn every_slot_has_its_own_position() {
         let dir = std::env::temp_dir().join(format!("esker-slots-{}", std::process::id()));
         let slots = Slots::open(&dir).unwrap();
         slots.clear();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_known_by_their_names() {
+    fn file_kinds_follow_names() {
         let kind = |name: &str| FileKind::of(Path::new(name));
         let names = ["/d/000001.wal", "000002.sst", "manifest-000001", "CURRENT.new", "LOCK"];
         assert_eq!(names.map(kind), FileKind::ALL);

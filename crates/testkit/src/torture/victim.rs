@@ -380,9 +380,9 @@ impl Victim {
         }
     }
 
-    fn note(&self, place: fn(usize) -> Slot) {
+    fn note(&self, context: fn(usize) -> Slot) {
         for writer in 0..self.writers {
-            self.slots.set(place(writer), self.slots.get(Slot::Acknowledged(writer)));
+            self.slots.set(context(writer), self.slots.get(Slot::Acknowledged(writer)));
         }
     }
 

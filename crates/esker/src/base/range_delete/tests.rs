@@ -103,10 +103,10 @@ fn is_true(
         answer.from.is_none_or(|from| order.compare(from, key).is_le())
             && answer.to.is_none_or(|to| order.compare(key, to).is_lt())
     };
-    let said = all_keys().into_iter().filter(|other| within(other));
+    let keys_in_range = all_keys().into_iter().filter(|other| within(other));
     within(key)
         && answer.newest == scan(order, list, key, at)
-        && said.into_iter().all(|other| scan(order, list, &other, at) == answer.newest)
+        && keys_in_range.into_iter().all(|other| scan(order, list, &other, at) == answer.newest)
 }
 
 const READERS: [SeqNo; 7] = [0, 1, 7, 20, 33, 40, SEQNO_MAX];
@@ -119,7 +119,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_set_answers_as_a_scan_of_the_list_does(order in orders(), list in ranges(40)) {
+    fn range_set_matches_list_scan(order in orders(), list in ranges(40)) {
         let set = RangeDeletes::build(&order, &list);
         let live = list.iter().filter(|t| order.compare(&t.start, &t.end).is_lt()).count();
         prop_assert_eq!((set.len(), set.is_empty()), (live, live == 0));
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn readers_cannot_tell_what_is_written_again_from_the_whole(
+    fn rewritten_tombstones_are_equivalent_at_every_snapshot(
         order in orders(), list in ranges(30), mut snapshots in vec(0..42u64, 0..6),
     ) {
         snapshots.sort_unstable();
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_added_between_reads_is_seen_by_the_next(
+    fn additions_are_visible_to_next_read(
         order in orders(), list in ranges(60), reads in vec(any::<bool>(), 60),
     ) {
         let mut recent = RecentRangeDeletes::default();
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn a_view_shows_of_each_set_what_its_slice_shows(
+    fn view_restricts_each_set_to_its_slice(
         order in orders(),
         whole in vec(ranges(6), 0..3),
         cut in vec((ranges(6), proptest::option::of(keys()), proptest::option::of(keys())), 0..8),
@@ -212,7 +212,7 @@ proptest! {
 }
 
 #[test]
-fn sets_of_every_size_find_each_of_their_ranges() {
+fn range_sets_of_every_size_find_all_ranges() {
     let order = KeyOrder::Bytewise;
     let at = |i: usize| format!("{i:03}");
     for n in 0..140 {
@@ -230,7 +230,7 @@ fn sets_of_every_size_find_each_of_their_ranges() {
 }
 
 #[test]
-fn nested_ranges_are_written_again_as_one_and_ranges_side_by_side_as_they_are() {
+fn nested_ranges_are_merged_and_adjacent_ranges_kept() {
     let order = KeyOrder::Bytewise;
     let nested: Vec<_> = (1..=2000u64).map(|i| del("", &format!("{i:05}"), i)).collect();
     let set = RangeDeletes::build(&order, &nested);
@@ -248,20 +248,20 @@ fn overlapping(count: usize) -> Vec<RangeDelete> {
 }
 
 #[test]
-fn a_set_takes_no_more_memory_than_is_promised_however_its_ranges_overlap() {
+fn range_set_memory_stays_within_documented_bound() {
     let order = KeyOrder::Bytewise;
     for count in [1, 2, 3, 100, 16_000, 60_000] {
         let set = RangeDeletes::build(&order, &overlapping(count));
         let bytes = set.memory_bytes() - 12 * count;
         // The levels of a wavelet tree are rounded up to whole words.
-        let promised = RANGE_BYTES * count + 24 * 17;
-        assert!(bytes <= promised, "{bytes} bytes for {count} ranges, promised {promised}");
+        let bound_bytes = RANGE_BYTES * count + 24 * 17;
+        assert!(bytes <= bound_bytes, "{bytes} bytes for {count} ranges, at most {bound_bytes}");
         assert_eq!(set.to_tombstones_seen(&order, &[]).len(), count);
     }
 }
 
 #[test]
-fn building_and_asking_take_the_comparisons_of_a_sort_and_a_binary_search() {
+fn build_and_lookup_comparisons_are_n_log_n_and_log_n() {
     let counting = Arc::new(Counting::default());
     let order = KeyOrder::Custom(Arc::clone(&counting) as Arc<dyn Comparator>);
     let asked = || counting.0.swap(0, Atomic::Relaxed);
@@ -287,7 +287,7 @@ fn building_and_asking_take_the_comparisons_of_a_sort_and_a_binary_search() {
 }
 
 #[test]
-fn an_order_that_is_none_gets_wrong_answers_and_no_panic() {
+fn inconsistent_order_does_not_panic() {
     let order = KeyOrder::Custom(Arc::new(Broken));
     let list = [del("<a", "x", 3), del("<b", "<a", 4), del("y", "x", 5), del("<", "<", 6)];
     let set = RangeDeletes::build(&order, &list);

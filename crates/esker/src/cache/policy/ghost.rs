@@ -2,9 +2,9 @@
 //! stores, with each hash, the total bytes of all blocks that left earlier.
 //!
 //! Invariant: a hash is remembered while its block and all later blocks total at most the capacity.
-//! Exceptions: a recalled hash, and the oldest hash of a full line, are forgotten earlier.
+//! Exceptions: a removed hash, and the oldest hash of a full line, are forgotten earlier.
 //!
-//! A line of hashes fills one processor cache line, so that remembering and recalling cost one
+//! A line of hashes fills one processor cache line, so that adding and removing cost one
 //! memory access each. (The S3-FIFO paper proposes a table with arrival times instead of a
 //! queue.)
 
@@ -12,16 +12,16 @@
 const WAYS: usize = 4;
 /// Size of the table relative to the expected number of hashes. A table of this size no longer
 /// grows: full lines then lose their oldest hash.
-const ROOM: u64 = 2;
+const CAPACITY_FACTOR: u64 = 2;
 /// Number of recent blocks from which the mean block size is estimated.
-const LATELY: u64 = 1 << 12;
+const RECENT_BLOCKS: u64 = 1 << 12;
 /// Value of `before_bytes` for a forgotten hash.
-const NEVER: u64 = u64::MAX;
+const FORGOTTEN: u64 = u64::MAX;
 
 #[derive(Clone, Copy)]
 struct GhostRecord {
     hash: u64,
-    /// Total bytes of all blocks that were added earlier, or [`NEVER`].
+    /// Total bytes of all blocks that were added earlier, or [`FORGOTTEN`].
     before_bytes: u64,
 }
 
@@ -30,7 +30,7 @@ struct GhostRecord {
 struct Line([GhostRecord; WAYS]);
 
 impl Line {
-    const EMPTY: Line = Line([GhostRecord { hash: 0, before_bytes: NEVER }; WAYS]);
+    const EMPTY: Line = Line([GhostRecord { hash: 0, before_bytes: FORGOTTEN }; WAYS]);
 }
 
 /// The ghost queue.
@@ -42,7 +42,7 @@ pub(super) struct Ghost {
     bytes: u64,
     bytes_max: u64,
     /// Number of recent blocks and their total bytes, for the mean block size.
-    lately: (u64, u64),
+    recent: (u64, u64),
 }
 
 impl Ghost {
@@ -50,7 +50,7 @@ impl Ghost {
     /// table if it is more than four times as large as the expected number of hashes requires.
     pub(super) fn set_capacity(&mut self, bytes: u64) {
         self.bytes_max = bytes;
-        if (self.lines.len() * WAYS) as u128 > 4 * u128::from(ROOM) * self.expected() {
+        if (self.lines.len() * WAYS) as u128 > 4 * u128::from(CAPACITY_FACTOR) * self.expected() {
             self.lines = Vec::new();
         }
     }
@@ -59,9 +59,9 @@ impl Ghost {
     pub(super) fn remember(&mut self, hash: u64, charge_bytes: u64) {
         let newest = GhostRecord { hash, before_bytes: self.bytes };
         self.bytes += charge_bytes;
-        let (count, bytes) = self.lately;
-        let kept = if count < LATELY { (count, bytes) } else { (count / 2, bytes / 2) };
-        self.lately = (kept.0 + 1, kept.1 + charge_bytes);
+        let (count, bytes) = self.recent;
+        let kept = if count < RECENT_BLOCKS { (count, bytes) } else { (count / 2, bytes / 2) };
+        self.recent = (kept.0 + 1, kept.1 + charge_bytes);
         if charge_bytes > self.bytes_max {
             return;
         }
@@ -82,10 +82,10 @@ impl Ghost {
     }
 
     /// Forgets the hash and returns whether it was remembered.
-    pub(super) fn recall(&mut self, hash: u64) -> bool {
+    pub(super) fn remove(&mut self, hash: u64) -> bool {
         let Some(way) = self.find(hash) else { return false };
         let line = self.line(hash);
-        self.lines[line].0[way].before_bytes = NEVER;
+        self.lines[line].0[way].before_bytes = FORGOTTEN;
         true
     }
 
@@ -94,32 +94,33 @@ impl Ghost {
         hash as usize & self.lines.len().wrapping_sub(1)
     }
 
-    fn is_lately(&self, memory: &GhostRecord) -> bool {
-        memory.before_bytes != NEVER && self.bytes - memory.before_bytes <= self.bytes_max
+    fn is_recent(&self, record: &GhostRecord) -> bool {
+        record.before_bytes != FORGOTTEN && self.bytes - record.before_bytes <= self.bytes_max
     }
 
     /// Returns the position of a remembered hash in its line.
     fn find(&self, hash: u64) -> Option<usize> {
         let line = self.lines.get(self.line(hash))?;
-        line.0.iter().position(|memory| memory.hash == hash && self.is_lately(memory))
+        line.0.iter().position(|record| record.hash == hash && self.is_recent(record))
     }
 
     /// Returns a position for a hash in its line at which no other hash is lost.
     fn place(&self, hash: u64) -> Option<usize> {
         let line = self.lines.get(self.line(hash))?;
-        self.find(hash).or_else(|| line.0.iter().position(|memory| !self.is_lately(memory)))
+        self.find(hash).or_else(|| line.0.iter().position(|record| !self.is_recent(record)))
     }
 
     /// Returns the expected number of hashes: the capacity divided by the mean block size.
     fn expected(&self) -> u128 {
-        let (count, bytes) = self.lately;
+        let (count, bytes) = self.recent;
         u128::from(self.bytes_max) * u128::from(count) / u128::from(bytes.max(1))
     }
 
     /// Doubles the number of lines if the table is too small for the expected number of hashes.
     /// Returns whether it did.
     fn grow(&mut self) -> bool {
-        if (self.lines.len() * WAYS) as u128 >= u128::from(ROOM) * self.expected().max(1) {
+        if (self.lines.len() * WAYS) as u128 >= u128::from(CAPACITY_FACTOR) * self.expected().max(1)
+        {
             return false;
         }
         // The hashes of each line are split between two lines and keep their position in the line.
@@ -127,10 +128,10 @@ impl Ghost {
         self.lines.resize(2 * before.max(1), Line::EMPTY);
         for at in 0..before {
             for way in 0..WAYS {
-                let memory = self.lines[at].0[way];
-                let line = self.line(memory.hash);
-                if line != at && memory.before_bytes != NEVER {
-                    self.lines[line].0[way] = memory;
+                let record = self.lines[at].0[way];
+                let line = self.line(record.hash);
+                if line != at && record.before_bytes != FORGOTTEN {
+                    self.lines[line].0[way] = record;
                     self.lines[at].0[way] = Line::EMPTY.0[way];
                 }
             }
@@ -145,7 +146,7 @@ mod tests {
     use std::collections::VecDeque;
 
     #[test]
-    fn as_much_is_remembered_as_there_is_room_for_and_no_more() {
+    fn remembers_hashes_up_to_capacity() {
         let mut ghost = Ghost::default();
         ghost.set_capacity(100);
         ghost.remember(1, 60);
@@ -155,18 +156,18 @@ mod tests {
             "the ghost list did not use its full capacity"
         );
         ghost.remember(3, 40);
-        assert!(!ghost.recall(1), "the oldest key was kept");
-        assert!(ghost.recall(2) && ghost.recall(3));
-        assert!(!ghost.recall(2), "a recalled key was kept");
+        assert!(!ghost.remove(1), "the oldest key was kept");
+        assert!(ghost.remove(2) && ghost.remove(3));
+        assert!(!ghost.remove(2), "a removed key was kept");
         ghost.remember(4, 101);
-        assert!(!ghost.recall(4), "a key larger than the list was kept");
+        assert!(!ghost.remove(4), "a key larger than the list was kept");
         ghost.set_capacity(0);
         ghost.remember(5, 1);
-        assert!(!ghost.recall(5) && ghost.lines.is_empty());
+        assert!(!ghost.remove(5) && ghost.lines.is_empty());
     }
 
     #[test]
-    fn nothing_is_lost_when_lines_become_more_and_few_are_kept_for_little() {
+    fn growth_keeps_hashes_and_small_capacity_keeps_few() {
         let mut ghost = Ghost::default();
         ghost.set_capacity(1_000);
         for hash in 0..1_000 {
@@ -192,7 +193,7 @@ mod tests {
     /// Compares the ghost with an exact queue, with recurring hashes and blocks of many sizes. The
     /// ghost remembers no hash that the queue lacks, and nearly all hashes that the queue has.
     #[test]
-    fn it_remembers_what_a_queue_would_but_for_a_few_of_the_oldest() {
+    fn remembers_like_fifo_queue_except_few_oldest() {
         let mut ghost = Ghost::default();
         ghost.set_capacity(1_000_000);
         let mut queue: VecDeque<(u64, u64)> = VecDeque::new();
@@ -204,11 +205,11 @@ mod tests {
             let hash = (seed >> 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) % 4_000;
             if round % 3 == 0 {
                 let there = queue.iter().position(|one| one.0 == hash);
-                let recalled = ghost.recall(hash);
-                assert!(there.is_some() || !recalled, "the ghost list returned an unknown key");
+                let removed = ghost.remove(hash);
+                assert!(there.is_some() || !removed, "the ghost list returned an unknown key");
                 known += u32::from(there.is_some());
-                forgotten += u32::from(there.is_some() && !recalled);
-                // A recalled hash still counts towards the bytes, as in the ghost.
+                forgotten += u32::from(there.is_some() && !removed);
+                // A removed hash still counts towards the bytes, as in the ghost.
                 if let Some(at) = there {
                     queue[at].0 = u64::MAX;
                 }

@@ -11,8 +11,8 @@
 //! Admission control ([`Policy::wants`]) is our addition to the paper. When almost no block is used
 //! again in the small queue, inserting every block costs more than it saves. Most new blocks are
 //! then not inserted, but remembered in the ghost queue as if they had already left. A sample, one
-//! block in [`TAKEN_ONE_IN`], still passes through a small queue that shrinks by the same factor.
-//! The sample shows when the workload changes.
+//! block in [`ADMITTED_ONE_IN`], still passes through a small queue that shrinks by the same
+//! factor. The sample shows when the workload changes.
 
 use super::ghost::Ghost;
 use super::list::{Links, List, NIL};
@@ -26,7 +26,7 @@ const USES_TO_STAY: u8 = 1;
 const SMALL_ONE_IN: u64 = 10;
 
 /// Sampling rate while admission is restricted: one new block in this many is inserted.
-const TAKEN_ONE_IN: u32 = 8;
+const ADMITTED_ONE_IN: u32 = 8;
 /// Admission becomes restricted when at most one block in this many was used in the small queue.
 const USED_ONE_IN: u32 = 16;
 /// Restricted admission ends when more than one block in this many was used in the small queue.
@@ -59,7 +59,7 @@ pub(super) struct S3Fifo {
     uses: Vec<u8>,
     metas: Vec<Meta>,
     ghost: Ghost,
-    worth: Admission,
+    admission: Admission,
 }
 
 /// Admission control: decides whether new blocks are worth an insert into the small queue.
@@ -70,11 +70,11 @@ struct Admission {
     /// Number of `left` blocks that were used.
     used: u32,
     /// Whether admission is restricted, because new blocks are not worth an insert.
-    choosy: bool,
+    selective: bool,
     /// Number of [`Policy::wants`] calls for unremembered blocks since the last decision.
-    asked: u32,
+    requests: u32,
     /// Hash of the last wanted block that has not been admitted yet.
-    awaited: Option<u64>,
+    pending: Option<u64>,
 }
 
 impl Admission {
@@ -84,15 +84,15 @@ impl Admission {
         if self.left < DECIDED_BY {
             return;
         }
-        let one_in = if self.choosy { USED_AGAIN_ONE_IN } else { USED_ONE_IN };
-        self.choosy = self.used * one_in <= self.left;
-        (self.left, self.used, self.asked) = (0, 0, 0);
+        let one_in = if self.selective { USED_AGAIN_ONE_IN } else { USED_ONE_IN };
+        self.selective = self.used * one_in <= self.left;
+        (self.left, self.used, self.requests) = (0, 0, 0);
     }
 
     /// Counts a request for a new block and returns whether to insert the block.
-    fn takes(&mut self) -> bool {
-        self.asked = self.asked.wrapping_add(1);
-        !self.choosy || self.asked.is_multiple_of(TAKEN_ONE_IN)
+    fn admits(&mut self) -> bool {
+        self.requests = self.requests.wrapping_add(1);
+        !self.selective || self.requests.is_multiple_of(ADMITTED_ONE_IN)
     }
 }
 
@@ -125,8 +125,8 @@ impl S3Fifo {
     /// the target shrinks by the sampling rate, so that a block stays for as many new blocks as
     /// usual.
     fn is_small_full(&self) -> bool {
-        let choosy = self.worth.choosy && self.worth.asked > 0;
-        let share = if choosy { u64::from(TAKEN_ONE_IN) } else { 1 };
+        let selective = self.admission.selective && self.admission.requests > 0;
+        let share = if selective { u64::from(ADMITTED_ONE_IN) } else { 1 };
         self.small_bytes >= self.small_bytes_max / share
     }
 
@@ -138,7 +138,7 @@ impl S3Fifo {
             self.remove(slot);
             self.count(slot, uses(slot));
             if self.metas[slot as usize].wanted {
-                self.worth.count(self.uses[slot as usize] > 0);
+                self.admission.count(self.uses[slot as usize] > 0);
             }
             if self.uses[slot as usize] <= USES_TO_STAY {
                 let meta = self.metas[slot as usize];
@@ -179,9 +179,9 @@ impl Policy for S3Fifo {
     }
 
     fn wants(&mut self, hash: u64, charge_bytes: u64) -> bool {
-        let wanted = self.ghost.knows(hash) || self.worth.takes();
+        let wanted = self.ghost.knows(hash) || self.admission.admits();
         if wanted {
-            self.worth.awaited = Some(hash);
+            self.admission.pending = Some(hash);
         } else {
             self.ghost.remember(hash, charge_bytes);
         }
@@ -194,9 +194,9 @@ impl Policy for S3Fifo {
             self.metas.resize(slot as usize + 1, Meta::default());
             self.uses.resize(slot as usize + 1, 0);
         }
-        let wanted = self.worth.awaited.take_if(|awaited| *awaited == hash).is_some();
+        let wanted = self.admission.pending.take_if(|pending| *pending == hash).is_some();
         self.metas[slot as usize] = Meta { hash, charge_bytes, in_main: false, wanted };
-        if self.ghost.recall(hash) {
+        if self.ghost.remove(hash) {
             self.push_main(slot);
         } else {
             self.uses[slot as usize] = 0;
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_main_queue_that_is_full_to_the_last_byte_lets_nothing_go() {
+    fn exactly_full_main_queue_evicts_nothing() {
         let mut queues = S3Fifo::default();
         queues.set_capacity(100);
         queues.admit(0, 10, 90);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn each_queue_counts_the_bytes_it_holds() {
+    fn each_queue_counts_its_bytes() {
         let mut queues = S3Fifo::default();
         queues.set_capacity(1000);
         let (mut held, mut both) = (Vec::new(), 0);

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hand_stays_where_it_is_unless_its_slot_is_forgotten() {
+    fn hand_moves_only_if_its_slot_is_removed() {
         let mut sieve = Sieve::default();
         (0..5).for_each(|slot| sieve.admit(slot, 0, 1));
         sieve.hit(0);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn level_zero_is_appended_to_the_guards_below() {
+fn level_zero_is_appended_to_guards_below() {
     check(
         Policy::Fluid,
         &[
@@ -53,7 +53,7 @@ fn level_zero_is_appended_to_the_guards_below() {
 }
 
 #[test]
-fn runs_move_as_deep_as_nothing_overlaps() {
+fn runs_move_to_deepest_level_without_overlap() {
     check(
         Policy::Fluid,
         &[
@@ -101,7 +101,7 @@ fn runs_move_as_deep_as_nothing_overlaps() {
 }
 
 #[test]
-fn inner_guards_are_pushed_at_their_limit_of_runs_or_bytes() {
+fn inner_guards_are_pushed_at_run_or_byte_limit() {
     check(
         Policy::Fluid,
         &[
@@ -149,7 +149,7 @@ fn inner_guards_are_pushed_at_their_limit_of_runs_or_bytes() {
 }
 
 #[test]
-fn last_guards_are_merged_when_as_much_is_new_or_the_small_runs_are_many() {
+fn last_level_guards_are_merged_at_base_rewrite_ratio_or_run_limit() {
     check(
         Policy::Fluid,
         &[

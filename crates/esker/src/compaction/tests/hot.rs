@@ -16,7 +16,7 @@ fn picked_hot(policy: Policy, tree: &str, sought: &[&str], busy: &[(usize, u64)]
 }
 
 #[test]
-fn level_zero_alone_is_pushed_before_it_is_full() {
+fn hot_level_zero_is_pushed_before_it_is_full() {
     for policy in POLICIES {
         let push = picked_hot(policy, "0@1 #1 a..z 1000; 0@2 #2 a..z 1000", &["k"], &[]);
         assert!(push.starts_with("Push 0>1 0@2#2 0@1#1 new"), "{policy:?}: {push}");
@@ -31,7 +31,7 @@ fn level_zero_alone_is_pushed_before_it_is_full() {
 }
 
 #[test]
-fn a_hot_guard_is_merged_where_it_is_unless_a_job_reads_it() {
+fn hot_guard_is_merged_in_place_unless_busy() {
     let tree = "0@5 #1 a..c 100; 1|m; 1@1 #2 a..l 900; 1@2 #3 b..k 100; 1@1 #4 m..z 900
                 1@2 #5 n..o 100";
     let first = "MergeWithin 0>1 0@5#1[..,m) 1@2#3[..,m) 1@1#2[..,m) as 2 split 3000 in [..,m)";

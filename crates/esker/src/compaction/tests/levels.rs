@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn leveled_pushes_merge_into_the_child() {
+fn leveled_push_merges_into_child() {
     check(
         Policy::Leveled,
         &[
@@ -53,7 +53,7 @@ fn leveled_pushes_merge_into_the_child() {
 }
 
 #[test]
-fn leveled_levels_push_what_overlaps_least_once_they_are_over_their_capacity() {
+fn leveled_over_capacity_pushes_least_overlap() {
     check(
         Policy::Leveled,
         &[
@@ -109,7 +109,7 @@ fn leveled_levels_push_what_overlaps_least_once_they_are_over_their_capacity() {
 }
 
 #[test]
-fn leveled_guards_of_several_runs_become_one_run_where_they_are() {
+fn leveled_guard_of_several_runs_becomes_one_run_in_place() {
     check(
         Policy::Leveled,
         &[
@@ -137,7 +137,7 @@ fn leveled_guards_of_several_runs_become_one_run_where_they_are() {
 }
 
 #[test]
-fn lazy_takes_a_fan_out_of_runs_above_and_keeps_one_run_last() {
+fn lazy_allows_fan_out_runs_above_and_one_run_in_last_level() {
     check(
         Policy::Lazy,
         &[

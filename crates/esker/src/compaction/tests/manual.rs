@@ -18,7 +18,7 @@ fn asked(policy: Policy, tree: &str, lo: &str, hi: &str) -> Vec<String> {
 const TREE: &str = "0@3 #1 a..z 1000; 1@2 #2 c..p 900; 2|m; 2@1 #3 a..l 900; 2@1 #4 m..z 900";
 
 #[test]
-fn slices_across_guards_are_cut_at_their_bounds() {
+fn fragments_across_guards_are_split_at_bounds() {
     assert_eq!(
         asked(Policy::Fluid, TREE, "..", ".."),
         [
@@ -37,7 +37,7 @@ fn slices_across_guards_are_cut_at_their_bounds() {
 }
 
 #[test]
-fn only_guards_that_meet_the_range_are_merged() {
+fn only_guards_that_overlap_range_are_merged() {
     let first = "MergeWithin 0>2 0@3#1[..,m) 1@2#2[..,m) 2@1#3[..,m) new split 1000 in [..,m)";
     let second = "MergeWithin 0>2 0@3#1[m,..) 1@2#2[m,..) 2@1#4[m,..) new split 1000 in [m,..)";
     for (lo, hi, want) in [
@@ -53,7 +53,7 @@ fn only_guards_that_meet_the_range_are_merged() {
 }
 
 #[test]
-fn guards_of_nothing_but_current_values_are_left_alone() {
+fn guards_with_only_current_values_are_skipped() {
     // A rewrite at the bottom level sets sequence numbers to 0. The helper's files have nonzero
     // ones.
     let settled = |text: &str, files: &[u64]| {
@@ -84,7 +84,7 @@ fn guards_of_nothing_but_current_values_are_left_alone() {
 }
 
 #[test]
-fn a_tombstone_that_ends_on_a_guards_bound_belongs_to_the_guard_before() {
+fn tombstone_that_ends_at_guard_bound_belongs_to_previous_guard() {
     assert_eq!(
         asked(Policy::Fluid, "0@2 #1 a..m. 100 [..,m); 1|m; 1@1 #2 m..z 900", "..", ".."),
         [

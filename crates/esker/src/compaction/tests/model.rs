@@ -15,7 +15,7 @@ fn check(policy: Policy, limits: &TreeLimits, rows: &[(u64, &[f64])]) {
 }
 
 #[test]
-fn tiered_writes_each_byte_once_a_level() {
+fn tiered_writes_each_byte_once_per_level() {
     check(
         Policy::Tiered,
         &limits(Policy::Tiered),
@@ -31,7 +31,7 @@ fn tiered_writes_each_byte_once_a_level() {
 }
 
 #[test]
-fn fragmented_pushes_at_its_limit_of_runs() {
+fn fragmented_pushes_at_run_limit() {
     check(
         Policy::Fragmented,
         &limits(Policy::Fragmented),
@@ -45,7 +45,7 @@ fn fragmented_pushes_at_its_limit_of_runs() {
 }
 
 #[test]
-fn leveled_merges_each_push_and_each_file_that_overflows() {
+fn leveled_merges_every_push_and_overflow() {
     // Level 1 keeps 4 of the 8 flushes. The other 4 leave it, one file of 1 at a time. The first
     // file is moved. Each later file is merged with one file of level 2 and half its share of that
     // level.
@@ -59,7 +59,7 @@ fn leveled_merges_each_push_and_each_file_that_overflows() {
 }
 
 #[test]
-fn lazy_merges_into_the_last_level_alone() {
+fn lazy_merges_only_into_last_level() {
     // Level 1 is the last level until it holds more than 16. Then it moves down unchanged.
     let until_20 = [4.0, 8.0, 12.0, 16.0, 20.0];
     let until_20: f64 = until_20.iter().sum();
@@ -76,7 +76,7 @@ fn lazy_merges_into_the_last_level_alone() {
 }
 
 #[test]
-fn fluid_merges_its_base_once_as_much_is_new() {
+fn fluid_merges_base_at_base_rewrite_ratio() {
     let limits = limits(Policy::Fluid);
     check(
         Policy::Fluid,

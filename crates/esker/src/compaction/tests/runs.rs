@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn tiered_merges_a_fan_out_of_runs_into_one_of_the_next_level() {
+fn tiered_merges_fan_out_runs_into_one_of_next_level() {
     check(
         Policy::Tiered,
         &[
@@ -71,7 +71,7 @@ fn tiered_merges_a_fan_out_of_runs_into_one_of_the_next_level() {
 }
 
 #[test]
-fn fragmented_pushes_guards_and_cuts_at_those_below() {
+fn fragmented_push_splits_at_guards_below() {
     check(
         Policy::Fragmented,
         &[

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::meta::BackupMeta;
-use super::place::told_entries;
+use super::place::first_names;
 use crate::db::dir::list_dir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, sync_dir};
@@ -93,7 +93,7 @@ impl Backups {
     ///
     /// # Errors
     /// `InvalidArgument` when the directory holds anything else than backups, `Io`.
-    pub fn look(fs: &dyn Fs, dir: &Path) -> Result<Backups> {
+    pub fn read_dir(fs: &dyn Fs, dir: &Path) -> Result<Backups> {
         let mut numbers = Vec::new();
         let entries = list_dir(fs, dir)?.entries;
         for entry in &entries {
@@ -106,7 +106,7 @@ impl Backups {
                     let message = format!(
                         "this is not a backup directory and was left untouched: it holds {}; name \
                          a new or an empty directory, or a directory that holds only backups",
-                        told_entries(&entries)
+                        first_names(&entries)
                     );
                     return Err(Error::invalid(message).with_path(dir));
                 }
@@ -125,7 +125,7 @@ impl Backups {
     }
 
     /// Returns the complete backups in words, such as `backups 1 to 3 and 7`.
-    pub fn told(&self) -> String {
+    pub fn numbers_text(&self) -> String {
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for number in &self.whole {
             match spans.last_mut() {
@@ -157,7 +157,7 @@ impl Backups {
         chosen.ok_or_else(|| {
             let wanted =
                 number.map_or("there is no backup".into(), |n| format!("there is no backup {n}"));
-            let message = format!("{wanted} in this directory; it holds {}", self.told());
+            let message = format!("{wanted} in this directory; it holds {}", self.numbers_text());
             Error::not_found(message).with_path(&self.dir)
         })
     }
@@ -165,14 +165,14 @@ impl Backups {
     /// Refuses the directory unless its newest backup is of the store `store_id`.
     pub fn refuse_others(&self, fs: &dyn Fs, store_id: u64) -> Result<()> {
         let Some(newest) = self.whole.last() else { return Ok(()) };
-        let held = self.told();
+        let held = self.numbers_text();
         let whose = match BackupMeta::read(fs, &backup_path(&self.dir, *newest))? {
-            Some(mark) if mark.store_id == store_id => return Ok(()),
-            Some(mark) => format!(
+            Some(meta) if meta.store_id == store_id => return Ok(()),
+            Some(meta) => format!(
                 "the directory belongs to another store: it holds {held}, the newest backup is of \
                  store {:016x} at {}, and this store is {store_id:016x}",
-                mark.store_id,
-                mark.store_path.display()
+                meta.store_id,
+                meta.store_path.display()
             ),
             None => format!(
                 "the directory holds {held}, and the newest backup does not name its store (an \
@@ -215,21 +215,21 @@ impl Backups {
         let mut all = Vec::with_capacity(self.whole.len());
         for number in &self.whole {
             let path = backup_path(&self.dir, *number);
-            let (mark, problem) = match BackupMeta::read(fs, &path) {
-                Ok(mark) => (mark, None),
+            let (meta, problem) = match BackupMeta::read(fs, &path) {
+                Ok(meta) => (meta, None),
                 Err(error) => (None, Some(error)),
             };
             let entries = list_dir(fs, &path)?.entries;
             let tables = entries.iter().filter(|e| names::parse_table(&e.name).is_some());
             let lengths: Vec<u64> = tables.map(|entry| entry.len_bytes).collect();
             let created =
-                |mark: &BackupMeta| UNIX_EPOCH + Duration::from_millis(mark.created_unix_ms);
+                |meta: &BackupMeta| UNIX_EPOCH + Duration::from_millis(meta.created_unix_ms);
             all.push(BackupInfo {
                 number: *number,
                 path,
-                created: mark.as_ref().map(created),
-                store_id: mark.as_ref().map(|mark| mark.store_id),
-                store_path: mark.map(|mark| mark.store_path),
+                created: meta.as_ref().map(created),
+                store_id: meta.as_ref().map(|meta| meta.store_id),
+                store_path: meta.map(|meta| meta.store_path),
                 tables: lengths.len() as u64,
                 table_bytes: lengths.iter().sum(),
                 problem,
@@ -243,14 +243,14 @@ impl Backups {
 /// removed.
 fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
     let mut entries = list_dir(fs, path)?.entries;
-    entries.retain(|entry| !entry.is_file || !names::is_ours(&entry.name));
+    entries.retain(|entry| !entry.is_file || !names::is_store_file(&entry.name));
     if entries.is_empty() {
         return Ok(());
     }
     let message = format!(
         "the backup was not removed, because its directory also holds {}; move these entries \
          elsewhere first",
-        told_entries(&entries)
+        first_names(&entries)
     );
     Err(Error::invalid(message).with_path(path))
 }
@@ -259,7 +259,7 @@ fn refuse_more_than_a_backup(fs: &dyn Fs, path: &Path) -> Result<()> {
 /// no incomplete store counts as a store.
 pub(super) fn remove(fs: &dyn Fs, path: &Path) -> std::io::Result<()> {
     let mut entries = fs.list(path)?;
-    entries.retain(|entry| entry.is_file && names::is_ours(&entry.name));
+    entries.retain(|entry| entry.is_file && names::is_store_file(&entry.name));
     entries.sort_by_key(|entry| entry.name != names::CURRENT);
     for entry in entries {
         fs.remove(&path.join(&entry.name))?;
@@ -275,13 +275,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_told_in_spans() {
-        let told = |whole: &[u64]| {
-            Backups { dir: PathBuf::new(), whole: whole.to_vec(), halves: Vec::new() }.told()
+    fn backup_numbers_are_printed_as_ranges() {
+        let text = |whole: &[u64]| {
+            Backups { dir: PathBuf::new(), whole: whole.to_vec(), halves: Vec::new() }
+                .numbers_text()
         };
-        assert_eq!(told(&[]), "no backup");
-        assert_eq!(told(&[4]), "backup 4");
-        assert_eq!(told(&[4, 5, 6]), "backups 4 to 6");
-        assert_eq!(told(&[1, 3, 4, 9]), "backups 1, 3 to 4 and 9");
+        assert_eq!(text(&[]), "no backup");
+        assert_eq!(text(&[4]), "backup 4");
+        assert_eq!(text(&[4, 5, 6]), "backups 4 to 6");
+        assert_eq!(text(&[1, 3, 4, 9]), "backups 1, 3 to 4 and 9");
     }
 }

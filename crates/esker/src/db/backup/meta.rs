@@ -18,7 +18,7 @@ use crate::tree::names;
 const MAGIC: &[u8; 8] = b"eskerBAK";
 const VERSION: u32 = 1;
 /// Maximum file size, in bytes. No path is longer, so a longer file was not written by Esker.
-const MARK_BYTES_MAX: u64 = 64 << 10;
+const META_BYTES_MAX: u64 = 64 << 10;
 
 /// Content of the `BACKUP` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl BackupMeta {
     /// Writes the file into the backup `dir` and syncs it. Its name is not durable yet.
     pub(super) fn write(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         let path = dir.join(names::BACKUP);
-        let io = |e| Error::io(&path, "write the backup's mark", e);
+        let io = |e| Error::io(&path, "write the backup's metadata", e);
         let mut file = fs.create_new(&path).map_err(io)?;
         file.append(&self.encode()).map_err(io)?;
         file.sync().map_err(io)
@@ -108,21 +108,20 @@ impl BackupMeta {
     /// which has no such file.
     pub(super) fn read(fs: &dyn Fs, dir: &Path) -> Result<Option<BackupMeta>> {
         let path = dir.join(names::BACKUP);
-        let io = |e| Error::io(&path, "read the backup's mark", e);
+        let io = |e| Error::io(&path, "read the backup's metadata", e);
         if !fs.exists(&path).map_err(io)? {
             return Ok(None);
         }
-        match BackupMeta::decode(&fs.read(&path, MARK_BYTES_MAX).map_err(io)?) {
-            Some((_, Some(mark))) => Ok(Some(mark)),
+        match BackupMeta::decode(&fs.read(&path, META_BYTES_MAX).map_err(io)?) {
+            Some((_, Some(meta))) => Ok(Some(meta)),
             Some((version, None)) if version > VERSION => {
                 let message = format!(
-                    "expected version {VERSION} of the backup's mark, found version {version}"
+                    "expected version {VERSION} of the backup's metadata, found version {version}"
                 );
                 Err(Error::new(ErrorKind::Incompatible, message).with_path(&path))
             }
             _ => {
-                let message = "expected the mark that names the backup's store, found a damaged \
-                               mark";
+                let message = "expected the metadata of the backup, found damaged metadata";
                 Err(Error::corruption(&path, 0, message))
             }
         }
@@ -139,37 +138,37 @@ mod tests {
          88776655443322112f646174612f6462946cd18f234f4e6f";
 
     #[test]
-    fn a_mark_of_version_1_is_read_and_written_as_ever() {
+    fn version_1_bytes_are_stable() {
         let bytes: Vec<u8> = (0..VERSION_1.len())
             .step_by(2)
             .map(|at| u8::from_str_radix(&VERSION_1[at..at + 2], 16).unwrap())
             .collect();
-        let mark = BackupMeta {
+        let meta = BackupMeta {
             store_id: 0x0123_4567_89ab_cdef,
             created_unix_ms: 1_700_000_000_000,
             tables: 0x1122_3344_5566_7788,
             store_path: PathBuf::from("/data/db"),
         };
-        assert_eq!(BackupMeta::decode(&bytes), Some((1, Some(mark.clone()))));
-        assert_eq!(mark.encode(), bytes);
+        assert_eq!(BackupMeta::decode(&bytes), Some((1, Some(meta.clone()))));
+        assert_eq!(meta.encode(), bytes);
     }
 
     #[test]
-    fn a_mark_comes_back_and_no_changed_one_is_taken() {
+    fn marker_round_trips_and_changed_bytes_are_refused() {
         let fs = MemFs::new();
         let dir = Path::new("/b");
         fs.create_dir(dir).unwrap();
         assert_eq!(BackupMeta::read(&*fs, dir).unwrap(), None);
         let path = path_of(b"/data/\xff db");
-        let mark = BackupMeta {
+        let meta = BackupMeta {
             store_id: 7 << 50,
             created_unix_ms: 1_700_000_000_123,
             tables: 9,
             store_path: path,
         };
-        mark.write(&*fs, dir).unwrap();
-        assert_eq!(BackupMeta::read(&*fs, dir).unwrap().as_ref(), Some(&mark));
-        let bytes = mark.encode();
+        meta.write(&*fs, dir).unwrap();
+        assert_eq!(BackupMeta::read(&*fs, dir).unwrap().as_ref(), Some(&meta));
+        let bytes = meta.encode();
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);

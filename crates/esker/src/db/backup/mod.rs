@@ -3,7 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | `directory` | the directory of backups: listing, lock, removal |
-//! | `mark` | the file `BACKUP`: the identity of the backed-up store and the creation time |
+//! | `meta` | the file `BACKUP`: the identity of the backed-up store and the creation time |
 //! | `place` | checks of the place of new backups and restored stores |
 //!
 //! The directory holds the stores `backup-000001`, `backup-000002`, … A table that the previous
@@ -119,9 +119,9 @@ impl Db {
         let owned_fs = pinned(fs, dir)?;
         let fs = &*owned_fs;
         // Checked before the lock creates a file in a directory of another program.
-        Backups::look(fs, dir)?;
+        Backups::read_dir(fs, dir)?;
         let _lock = directory::lock(fs, dir)?;
-        let before = Backups::look(fs, dir)?;
+        let before = Backups::read_dir(fs, dir)?;
         if !options.take_over {
             before.refuse_others(fs, self.store_id())?;
         }
@@ -130,14 +130,14 @@ impl Db {
         let path = directory::backup_path(dir, number);
         fs.create_dir(&path).map_err(|e| Error::io(&path, "create the backup", e))?;
         let previous = before.whole.last().map(|last| directory::backup_path(dir, *last));
-        let mark = BackupMeta {
+        let meta = BackupMeta {
             store_id: self.store_id(),
             created_unix_ms: now_unix_ms(),
             // Of the version that the backup gets, below.
             tables: 0,
             store_path: place::resolved(fs, &inner.dir)?,
         };
-        inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(mark))
+        inner.fill_backup(&owned_fs, &path, previous.as_deref(), number, Some(meta))
     }
 
     /// Returns the backups in `dir`, oldest first. A backup with a damaged `BACKUP` file is listed
@@ -155,7 +155,7 @@ impl Db {
     pub fn backups_on(fs: Arc<dyn Fs>, dir: impl AsRef<Path>) -> Result<Vec<BackupInfo>> {
         let (fs, dir) = (&*fs, dir.as_ref());
         directory::need(fs, dir)?;
-        Backups::look(fs, dir)?.describe(fs)
+        Backups::read_dir(fs, dir)?.describe(fs)
     }
 
     /// Removes the oldest backups in `dir` until `keep` are left, and incomplete backups. The
@@ -179,18 +179,18 @@ impl Db {
         let dir = &*absolute(&*fs, dir.as_ref())?;
         directory::need(&*fs, dir)?;
         let fs = &*pinned(&fs, dir)?;
-        let found = Backups::look(fs, dir)?;
+        let found = Backups::read_dir(fs, dir)?;
         if keep == 0 {
             let message = format!(
                 "keep at least 1 of {}: the newest backup names the store of the directory; to \
                  remove all backups, remove the directory",
-                found.told()
+                found.numbers_text()
             );
             return Err(Error::invalid(message).with_path(dir));
         }
         let _lock = directory::lock(fs, dir)?;
         // List again: a backup may have been added before the lock was taken.
-        Backups::look(fs, dir)?.prune(fs, keep)
+        Backups::read_dir(fs, dir)?.prune(fs, keep)
     }
 
     /// Creates a store in `into`, which must not exist, from the backup `number` in `dir`, or the
@@ -224,7 +224,7 @@ impl Db {
         let dir = &*absolute(&*fs, dir.as_ref())?;
         let into = &*absolute(&*fs, into.as_ref())?;
         directory::need(&*fs, dir)?;
-        let found = Backups::look(&*fs, dir)?;
+        let found = Backups::read_dir(&*fs, dir)?;
         let number = found.choose(number)?;
         place::refuse_existing(&*fs, into, "the directory to restore into")?;
         place::refuse_inside_a_store(&*fs, into, "the directory to restore into")?;
@@ -240,7 +240,7 @@ impl Db {
                 "the backup was opened and written to, so it is now a separate store; restore \
                  another backup: {} holds {}",
                 dir.display(),
-                found.told()
+                found.numbers_text()
             );
             return Err(Error::invalid(message).with_path(&path));
         }
@@ -265,7 +265,7 @@ fn now_unix_ms() -> u64 {
 }
 
 impl DbInner {
-    /// Puts the current tables into the new directory `path`, with `mark` for a backup, and makes
+    /// Puts the current tables into the new directory `path`, with `meta` for a backup, and makes
     /// it a store. Removes the directory again after an error. `fs` is the store's file system,
     /// with `path` or its parent pinned.
     fn fill_backup(

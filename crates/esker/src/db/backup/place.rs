@@ -12,11 +12,12 @@ use crate::tree::current::Current;
 use crate::tree::names;
 
 /// Maximum number of entries that a message names.
-const ENTRIES_TOLD: usize = 4;
+const NAMED_ENTRIES_MAX: usize = 4;
 
 /// Returns the content of a directory in words.
-pub(super) fn told_entries(entries: &[DirEntry]) -> String {
-    let named: Vec<&str> = entries.iter().take(ENTRIES_TOLD).map(|e| e.name.as_str()).collect();
+pub(super) fn first_names(entries: &[DirEntry]) -> String {
+    let named: Vec<&str> =
+        entries.iter().take(NAMED_ENTRIES_MAX).map(|e| e.name.as_str()).collect();
     match (entries.len(), entries.len() - named.len()) {
         (0, _) => "nothing".into(),
         (_, 0) => named.join(", "),
@@ -69,7 +70,7 @@ pub(in crate::db) fn refuse_existing(fs: &dyn Fs, path: &Path, what: &str) -> Re
     if !fs.exists(path).map_err(|e| Error::io(path, "inspect the new directory", e))? {
         return Ok(());
     }
-    let held = list_dir(fs, path).map_or("a file".into(), |found| told_entries(&found.entries));
+    let held = list_dir(fs, path).map_or("a file".into(), |found| first_names(&found.entries));
     let message = format!("{what} exists and holds {held}; name a directory that does not exist");
     Err(Error::invalid(message).with_path(path))
 }

@@ -8,7 +8,7 @@ use crate::wal::LogReader;
 
 /// The expected log chain; see the module.
 #[derive(Default)]
-pub struct Trail {
+pub struct LogChain {
     /// Ordinal of the next record, once it is known.
     next_ordinal: Option<u64>,
     /// Numbers of the logs that must exist.
@@ -16,17 +16,17 @@ pub struct Trail {
     /// Number of the log that was closed last, and the bytes of records that it must hold.
     closed: (u64, u64),
     /// Whether a loss was reported since the last record.
-    told: bool,
+    loss_reported: bool,
 }
 
-impl Trail {
+impl LogChain {
     /// Returns the log chain that the manifest describes.
-    pub fn new(versions: &VersionSet) -> Trail {
-        Trail {
+    pub fn new(versions: &VersionSet) -> LogChain {
+        LogChain {
             next_ordinal: versions.min_wal_ordinal(),
             needed: [versions.min_wal(), versions.newest_wal()],
             closed: versions.closed_wal(),
-            told: false,
+            loss_reported: false,
         }
     }
 
@@ -44,8 +44,8 @@ impl Trail {
     }
 
     /// Notes that a loss was reported. The records missing because of it are not a second loss.
-    pub fn told(&mut self) {
-        self.told = true;
+    pub fn note_reported_loss(&mut self) {
+        self.loss_reported = true;
     }
 
     /// Checks the beginning of a log; returns the problem, if any.
@@ -64,18 +64,18 @@ impl Trail {
 
     fn reach(&mut self, ordinal: u64) -> Option<String> {
         let want = self.next_ordinal.replace(ordinal).filter(|want| *want < ordinal);
-        let told = std::mem::take(&mut self.told);
-        want.filter(|_| !told)
+        let loss_reported = std::mem::take(&mut self.loss_reported);
+        want.filter(|_| !loss_reported)
             .map(|want| format!("expected record {want} of the logs, found record {ordinal}"))
     }
 
     /// Checks the end of a log; returns the problem, if any.
     pub fn end(&mut self, reader: &LogReader, number: u64) -> Option<String> {
         let (closed, bytes) = self.closed;
-        if self.told || closed != number || reader.at_bytes() >= bytes {
+        if self.loss_reported || closed != number || reader.at_bytes() >= bytes {
             return None;
         }
-        self.told = true;
+        self.loss_reported = true;
         let found = reader.at_bytes();
         Some(format!(
             "expected {bytes} bytes of whole records when this log was closed, found {found}"

@@ -98,8 +98,8 @@ impl Db {
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
         let interrupted = found.has_interrupted_repair();
-        let ours = |name: &str| names::is_ours(name) && name != names::LOCK;
-        if !interrupted && !found.entries.iter().any(|e| ours(&e.name)) {
+        let store_files = |name: &str| names::is_store_file(name) && name != names::LOCK;
+        if !interrupted && !found.entries.iter().any(|e| store_files(&e.name)) {
             return Err(Error::not_found("there is no store here to repair").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
@@ -130,7 +130,7 @@ fn rebuild(
     let config = read_config(options);
     let (first_number, id) = (free_number(&**fs, dir)?, fs.unique_number());
     let mut salvage = Salvage::new(fs, rebuilt, options, config, first_number, id);
-    let Inputs { catalog, sources, mut trail } = inputs(fs, dir, options, report)?;
+    let Inputs { catalog, sources, mut chain } = inputs(fs, dir, options, report)?;
     report.lost.drain(..).for_each(|what| salvage.record_loss(what));
     let known = report.manifest_readable;
     add_trees(&mut salvage, &catalog, known, options);
@@ -144,23 +144,23 @@ fn rebuild(
     }
     let mut logs: Vec<u64> =
         list_dir(&**fs, dir)?.entries.iter().filter_map(|e| names::parse_log(&e.name)).collect();
-    logs.retain(|number| *number >= trail.min_wal());
+    logs.retain(|number| *number >= chain.min_wal());
     logs.sort_unstable();
     report.logs = logs.len() as u64;
-    for missing in trail.missing(&logs) {
+    for missing in chain.missing(&logs) {
         let what = "the manifest names this log, but the log does not exist";
         let path = names::log_path(dir, missing);
         salvage.record_loss(Error::corruption(&path, 0, what).to_string());
-        trail.told();
+        chain.note_reported_loss();
     }
     for (age, number) in (oldest_log_age..).zip(logs.iter().copied()) {
-        let next = salvage.add_log(&names::log_path(dir, number), number, age, &mut trail)?;
+        let next = salvage.add_log(&names::log_path(dir, number), number, age, &mut chain)?;
         if let Some(missing) = next.filter(|next| logs.binary_search(next).is_err()) {
             let path = names::log_path(dir, missing);
             let what =
                 "the previous log names this log as its continuation, but this log does not exist";
             salvage.record_loss(Error::corruption(&path, 0, what).to_string());
-            trail.told();
+            chain.note_reported_loss();
         }
     }
     salvage.spill(oldest_log_age + report.logs)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::context::SalvageContext;
-use super::log_chain::Trail;
+use super::log_chain::LogChain;
 use super::log_scan::{Chain, Stop, Walked};
 use super::parts::{SalvagePart, chains, windows};
 use crate::base::checksum::checksum;
@@ -181,21 +181,21 @@ impl Salvage {
         path: &Path,
         number: u64,
         age: u64,
-        trail: &mut Trail,
+        chain: &mut LogChain,
     ) -> Result<Option<u64>> {
         let mut reader = match LogReader::open(&*self.context.fs, path, number) {
             Ok(reader) => reader,
             Err(error) => {
                 self.record_loss(error.to_string());
-                trail.told();
+                chain.note_reported_loss();
                 return Ok(None);
             }
         };
-        if let Some(what) = trail.begin(&reader) {
+        if let Some(what) = chain.begin(&reader) {
             self.record_loss(Error::corruption(path, 0, what).to_string());
         }
-        let next = self.add_records(&mut reader, path, age, trail)?;
-        if let Some(what) = trail.end(&reader, number) {
+        let next = self.add_records(&mut reader, path, age, chain)?;
+        if let Some(what) = chain.end(&reader, number) {
             self.record_loss(Error::corruption(path, reader.at_bytes(), what).to_string());
         }
         Ok(next)
@@ -206,7 +206,7 @@ impl Salvage {
         reader: &mut LogReader,
         path: &Path,
         age: u64,
-        trail: &mut Trail,
+        chain: &mut LogChain,
     ) -> Result<Option<u64>> {
         loop {
             let record = match reader.next() {
@@ -215,7 +215,7 @@ impl Salvage {
                     if let Some(LogEnd::Torn { offset_bytes, .. }) = reader.end() {
                         let what = "expected a whole record, found only its start";
                         self.record_loss(Error::corruption(path, offset_bytes, what).to_string());
-                        trail.told();
+                        chain.note_reported_loss();
                     }
                     if let Some(LogEnd::Continued { number }) = reader.end() {
                         return Ok(Some(number));
@@ -228,14 +228,14 @@ impl Salvage {
                 Err(error) => {
                     let goes_on = error.is_corruption();
                     self.record_loss(error.to_string());
-                    trail.told();
+                    chain.note_reported_loss();
                     if !goes_on || !reader.skip_bad()? {
                         return Ok(None);
                     }
                     continue;
                 }
             };
-            if let Some(what) = trail.record(record.ordinal) {
+            if let Some(what) = chain.record(record.ordinal) {
                 self.record_loss(Error::corruption(path, record.offset_bytes, what).to_string());
             }
             if Ops::new(record.payload).any(|op| op.is_none()) {
@@ -383,15 +383,15 @@ impl Salvage {
         output: &mut Output,
     ) -> Walked<()> {
         // Sorted merge list: the chains with a current entry, in the order of their entries.
-        let mut ladder: Vec<usize> = Vec::with_capacity(all.len());
+        let mut by_entry: Vec<usize> = Vec::with_capacity(all.len());
         for (at, chain) in all.iter_mut().enumerate() {
             if chain.advance(&mut self.context)? {
-                ladder.push(at);
+                by_entry.push(at);
             }
         }
         let order = self.context.order.clone();
-        ladder.sort_by(|a, b| all[*a].compare(&order, &all[*b]));
-        while let Some(&first) = ladder.first() {
+        by_entry.sort_by(|a, b| all[*a].compare(&order, &all[*b]));
+        while let Some(&first) = by_entry.first() {
             let chain = &all[first];
             let (key, (seqno, kind)) = (chain.key(), chain.version());
             let kept = retain.decide(key, seqno, kind, is_last) != Decision::Drop;
@@ -400,11 +400,11 @@ impl Salvage {
                 output.add(key, if is_last { 0 } else { seqno }, kind, chain.value())?;
                 self.pairs += 1;
             }
-            ladder.remove(0);
+            by_entry.remove(0);
             if all[first].advance(&mut self.context)? {
                 let moved = &all[first];
-                let to = ladder.partition_point(|at| all[*at].compare(&order, moved).is_lt());
-                ladder.insert(to, first);
+                let to = by_entry.partition_point(|at| all[*at].compare(&order, moved).is_lt());
+                by_entry.insert(to, first);
             }
         }
         Ok(())

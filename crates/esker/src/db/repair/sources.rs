@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::log_chain::Trail;
+use super::log_chain::LogChain;
 use super::salvage::{Keyspaces, Made, Salvage};
 use super::{RepairReport, read_config};
 use crate::base::keyspace::TreeId;
@@ -48,7 +48,7 @@ pub struct Inputs {
     /// The tables to read, newest first.
     pub sources: Vec<Source>,
     /// The expected log chain.
-    pub trail: Trail,
+    pub chain: LogChain,
 }
 
 /// Returns the inputs: the tables in the manifest, or every existing table.
@@ -64,7 +64,7 @@ pub fn inputs(
             Ok(Inputs {
                 catalog: versions.catalog().clone(),
                 sources: sources_of(&versions),
-                trail: Trail::new(&versions),
+                chain: LogChain::new(&versions),
             })
         }
         // Another key order, or a manifest of a newer version: not damaged, and not repairable
@@ -73,7 +73,7 @@ pub fn inputs(
         Err(error) => {
             report.lost.push(format!("the manifest: {error}"));
             let (catalog, sources) = sources_without_manifest(fs, dir, options, report)?;
-            Ok(Inputs { catalog, sources, trail: Trail::default() })
+            Ok(Inputs { catalog, sources, chain: LogChain::default() })
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::fs::{Fs, sync_dir};
 use crate::tree::names;
 
 /// Marker directory: original files are being moved out.
-const ASIDE: &str = "rebuilt-moving-aside";
+const MOVING_ASIDE: &str = "rebuilt-moving-aside";
 /// Marker directory: the originals are out, and the rebuilt files are being moved in.
 const IN: &str = "rebuilt-moving-in";
 /// Prefix, before the number, of the name of a directory of originals.
@@ -29,19 +29,19 @@ pub(super) fn rebuilt(dir: &Path) -> PathBuf {
 
 /// Moves the originals aside and the rebuilt files in. Returns the directory of the originals.
 pub(super) fn exchange(fs: &dyn Fs, dir: &Path) -> Result<PathBuf> {
-    let aside = dir.join(format!("{KEPT}{}", last_kept(fs, dir)?.unwrap_or(0) + 1));
-    make(fs, &aside)?;
+    let originals_dir = dir.join(format!("{KEPT}{}", last_kept(fs, dir)?.unwrap_or(0) + 1));
+    make(fs, &originals_dir)?;
     sync_dir(fs, dir)?;
-    let moved = make(fs, &dir.join(ASIDE))
+    let moved = make(fs, &dir.join(MOVING_ASIDE))
         .and_then(|()| sync_dir(fs, dir))
-        .and_then(|()| move_files(fs, dir, &aside, true))
+        .and_then(|()| move_files(fs, dir, &originals_dir, true))
         .and_then(|()| make(fs, &dir.join(IN)))
         .and_then(|()| finish(fs, dir));
     if let Err(error) = moved {
         let _ = resume(fs, dir);
         return Err(error);
     }
-    Ok(aside)
+    Ok(originals_dir)
 }
 
 /// Undoes or finishes an interrupted exchange, if there is one.
@@ -51,18 +51,18 @@ pub(super) fn resume(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if has(IN) {
         return finish(fs, dir);
     }
-    if !has(ASIDE) {
+    if !has(MOVING_ASIDE) {
         return Ok(());
     }
     let kept = last_kept(fs, dir)?.map(|number| dir.join(format!("{KEPT}{number}")));
-    if let Some(aside) = &kept {
-        move_files(fs, aside, dir, false)?;
+    if let Some(originals_dir) = &kept {
+        move_files(fs, originals_dir, dir, false)?;
     }
     // The marker first: without it, the originals of an earlier repair stay in place.
-    drop_sign(fs, dir, ASIDE)?;
+    remove_marker(fs, dir, MOVING_ASIDE)?;
     sync_dir(fs, dir)?;
-    if let Some(aside) = kept {
-        let _ = fs.remove_dir(&aside);
+    if let Some(originals_dir) = kept {
+        let _ = fs.remove_dir(&originals_dir);
     }
     Ok(())
 }
@@ -71,25 +71,25 @@ fn finish(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let rebuilt = rebuilt(dir);
     sync_dir(fs, dir)?;
     move_files(fs, &rebuilt, dir, false)?;
-    if list_dir(fs, dir)?.entries.iter().any(|e| e.name == ASIDE) {
-        drop_sign(fs, dir, ASIDE)?;
+    if list_dir(fs, dir)?.entries.iter().any(|e| e.name == MOVING_ASIDE) {
+        remove_marker(fs, dir, MOVING_ASIDE)?;
     }
     clear_dir(fs, &rebuilt)?;
     sync_dir(fs, dir)?;
-    drop_sign(fs, dir, IN)?;
+    remove_marker(fs, dir, IN)?;
     sync_dir(fs, dir)
 }
 
 /// Moves a store's files, except the lock, from one directory to another, with `CURRENT` as the
 /// first or the last file.
 fn move_files(fs: &dyn Fs, from: &Path, to: &Path, current_first: bool) -> Result<()> {
-    let mut ours = list_dir(fs, from)?.entries;
-    ours.retain(|e| e.is_file && names::is_ours(&e.name) && e.name != names::LOCK);
-    if ours.is_empty() {
+    let mut store_files = list_dir(fs, from)?.entries;
+    store_files.retain(|e| e.is_file && names::is_store_file(&e.name) && e.name != names::LOCK);
+    if store_files.is_empty() {
         return Ok(());
     }
-    ours.sort_by_key(|e| (e.name == names::CURRENT) != current_first);
-    for entry in ours {
+    store_files.sort_by_key(|e| (e.name == names::CURRENT) != current_first);
+    for entry in store_files {
         let path = from.join(&entry.name);
         if entry.name == names::CURRENT && !current_first {
             sync_dir(fs, to)?;
@@ -113,8 +113,8 @@ fn make(fs: &dyn Fs, dir: &Path) -> Result<()> {
     fs.create_dir(dir).map_err(|e| Error::io(dir, "create the directory", e))
 }
 
-fn drop_sign(fs: &dyn Fs, dir: &Path, sign: &str) -> Result<()> {
-    let path = dir.join(sign);
+fn remove_marker(fs: &dyn Fs, dir: &Path, marker: &str) -> Result<()> {
+    let path = dir.join(marker);
     fs.remove_dir(&path).map_err(|e| Error::io(&path, "remove the directory", e))
 }
 

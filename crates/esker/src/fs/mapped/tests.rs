@@ -11,7 +11,7 @@ fn mapped(path: &std::path::Path) -> MappedFile {
 }
 
 #[test]
-fn appends_of_every_size_are_in_the_file_at_once() {
+fn appends_of_every_size_are_visible_in_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -44,7 +44,7 @@ fn appends_of_every_size_are_in_the_file_at_once() {
 }
 
 #[test]
-fn no_zeros_are_written_over_what_was_appended() {
+fn preallocation_does_not_overwrite_appended_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -83,7 +83,7 @@ fn no_zeros_are_written_over_what_was_appended() {
 }
 
 #[test]
-fn many_small_appends_cross_windows_that_others_prepared() {
+fn small_appends_cross_prepared_windows() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -114,7 +114,7 @@ fn dir() -> tempfile::TempDir {
 }
 
 #[test]
-fn an_append_to_a_page_that_is_gone_is_written_or_an_error() {
+fn append_to_unavailable_page_is_written_or_fails() {
     let (dir, window) = (dir(), WINDOW_BYTES as usize);
     let path = dir.path().join("f");
     let mut file = mapped(&path);
@@ -144,11 +144,11 @@ fn an_append_to_a_page_that_is_gone_is_written_or_an_error() {
 }
 
 #[test]
-fn what_is_written_behind_the_end_is_gone_over_by_the_next_append() {
+fn bytes_behind_end_are_overwritten_by_next_append() {
     let dir = dir();
     let path = dir.path().join("f");
     let (mut file, mut want) = (mapped(&path), Vec::new());
-    // With these lengths, some marks cross the end of a window.
+    // With these lengths, some markers cross the end of a window.
     for number in 0..40_000u64 {
         let bytes = vec![number as u8 | 1; 24 + (number % 9) as usize * 8];
         file.append(&bytes).unwrap();
@@ -164,12 +164,12 @@ fn what_is_written_behind_the_end_is_gone_over_by_the_next_append() {
 }
 
 #[test]
-fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
+fn thread_that_blocks_sigbus_uses_write_and_others_use_map() {
     let dir = dir();
     let path = dir.path().join("f");
     let (mut file, mut want) = (mapped(&path), Vec::new());
-    for turn in 0..6 {
-        let blocked = turn % 2 == 1;
+    for round in 0..6 {
+        let blocked = round % 2 == 1;
         let before = file.mapped_bytes();
         let append = |file: &mut MappedFile, want: &mut Vec<u8>| {
             if blocked {
@@ -182,7 +182,7 @@ fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
                 }
             }
             for _ in 0..2000 {
-                let bytes = [turn as u8 | 1; 200];
+                let bytes = [round as u8 | 1; 200];
                 // Prevents writing zeros to windows, so that all copied bytes are counted.
                 file.syncs = SYNCS_MAX + 1;
                 file.append(&bytes).unwrap();
@@ -193,7 +193,7 @@ fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
             scope.spawn(|| append(&mut file, &mut want));
         });
         let copied = file.mapped_bytes() - before;
-        assert_eq!(copied, if blocked { 0 } else { 400_000 }, "turn {turn}");
+        assert_eq!(copied, if blocked { 0 } else { 400_000 }, "round {round}");
     }
     let read = std::fs::read(&path).unwrap();
     assert!(read[..want.len()] == want[..]);
@@ -203,7 +203,7 @@ fn a_thread_that_blocks_the_signal_writes_and_the_others_copy_on() {
 /// `scripts/mapped.sh` sets `ESKER_MAPPED_FAULT` to a command that makes the pages of files in
 /// `ESKER_MAPPED_DIR` unavailable.
 #[test]
-fn pages_that_cannot_be_had_are_errors_or_written() {
+fn unavailable_pages_are_errors_or_written() {
     let Ok(fault) = std::env::var("ESKER_MAPPED_FAULT") else { return };
     let dir = dir();
     let path = dir.path().join("f");

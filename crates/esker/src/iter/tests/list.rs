@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::base::cursor::{Cursor, Foresee};
+use crate::base::cursor::{Cursor, PrefetchStep};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
@@ -24,16 +24,16 @@ pub fn internal(order: &KeyOrder, a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Order
 }
 
 /// A cursor over a sorted list. The move that lowers `fail_in` to 0 fails, and so does the seek to
-/// a key that lowers `fail_in_seeks` to 0. With `tardy` above 0, it defers a seek up to `tardy`
-/// times.
+/// a key that lowers `fail_in_seeks` to 0. With `deferring` above 0, it defers a seek up to
+/// `deferring` times.
 pub struct ListCursor {
     order: KeyOrder,
     pub entries: Vec<Entry>,
     at: Option<usize>,
     pub fail_in: usize,
     pub fail_in_seeks: usize,
-    pub foreseen: Arc<AtomicUsize>,
-    pub tardy: usize,
+    pub prefetches: Arc<AtomicUsize>,
+    pub deferring: usize,
     /// Bound that serves as the key while a seek is deferred.
     bound: Option<Vec<u8>>,
 }
@@ -42,9 +42,9 @@ impl ListCursor {
     pub fn new(order: &KeyOrder, mut entries: Vec<Entry>) -> ListCursor {
         entries.sort_by(|a, b| internal(order, (&a.key, a.seqno), (&b.key, b.seqno)));
         let (at, fail_in, fail_in_seeks) = (None, usize::MAX, usize::MAX);
-        let (order, foreseen) = (order.clone(), Arc::default());
-        let (tardy, bound) = (0, None);
-        ListCursor { order, entries, at, fail_in, fail_in_seeks, foreseen, tardy, bound }
+        let (order, prefetches) = (order.clone(), Arc::default());
+        let (deferring, bound) = (0, None);
+        ListCursor { order, entries, at, fail_in, fail_in_seeks, prefetches, deferring, bound }
     }
 
     /// Returns a prefix of the key at `at` that sorts after `key`: the shortest one after skipping
@@ -85,7 +85,7 @@ impl Cursor for ListCursor {
         self.at.is_some() || self.bound.is_some()
     }
     fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, _deepest: bool) -> Result<bool> {
-        self.bound = match self.tardy {
+        self.bound = match self.deferring {
             0 => None,
             _ => self.bound(self.before(key, seqno), key, 0),
         };
@@ -97,7 +97,7 @@ impl Cursor for ListCursor {
     }
     fn materialize(&mut self, key: &[u8], seqno: SeqNo) -> Result<bool> {
         let bound = self.bound.take().expect("the block is deferred");
-        let next = self.bound(self.before(key, seqno), key, self.tardy - 1);
+        let next = self.bound(self.before(key, seqno), key, self.deferring - 1);
         self.bound = next.filter(|next| *next != bound);
         if self.bound.is_none() {
             self.seek(key, seqno)?;
@@ -110,8 +110,8 @@ impl Cursor for ListCursor {
     fn seek_to_last(&mut self) -> Result<()> {
         self.go(self.entries.len().checked_sub(1))
     }
-    fn prefetch_seek(&mut self, _key: &[u8], _step: Foresee, _deepest: bool) {
-        self.foreseen.fetch_add(1, Relaxed);
+    fn prefetch_seek(&mut self, _key: &[u8], _step: PrefetchStep, _deepest: bool) {
+        self.prefetches.fetch_add(1, Relaxed);
     }
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         self.fail_in_seeks -= 1;
@@ -141,6 +141,6 @@ impl Cursor for ListCursor {
     }
     fn release(&mut self) {
         (self.at, self.bound) = (None, None);
-        self.foreseen.store(0, Relaxed);
+        self.prefetches.store(0, Relaxed);
     }
 }

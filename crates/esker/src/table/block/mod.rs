@@ -10,9 +10,9 @@
 mod alone;
 mod columnar;
 mod delta;
-mod show;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 use std::fmt;
 use std::ops::Deref;
@@ -23,7 +23,7 @@ use crate::base::cache_block_pool::UNIT_BYTES;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
-use crate::base::rows::{Direction, KeyBuf, Row, Rows, VisitResult, Visitor};
+use crate::base::rows::{KeyBuf, Row, RowRange, Rows, VisitResult, Visitor};
 use crate::cache::CachedRef;
 use crate::options::kinds::BlockLayout;
 
@@ -89,12 +89,12 @@ impl Block {
 
     /// Wraps a cache block.
     #[inline]
-    pub(super) fn of(frame: CacheBlock<Layout>) -> Block {
-        Block(frame)
+    pub(super) fn of(cached: CacheBlock<Layout>) -> Block {
+        Block(cached)
     }
 
     /// Returns the cache block.
-    pub(super) fn into_frame(self) -> CacheBlock<Layout> {
+    pub(super) fn into_cache_block(self) -> CacheBlock<Layout> {
         self.0
     }
 
@@ -128,8 +128,8 @@ impl Block {
 
     /// Returns the approximate memory of a block of `raw_bytes` bytes, including the trailer.
     pub fn memory_bytes_of(raw_bytes: usize) -> u64 {
-        let frame_bytes = CacheBlock::<Layout>::HEAD_BYTES + raw_bytes + TRAILER_BYTES;
-        (frame_bytes.next_multiple_of(UNIT_BYTES) + OVERHEAD_BYTES) as u64
+        let cache_block_bytes = CacheBlock::<Layout>::HEAD_BYTES + raw_bytes + TRAILER_BYTES;
+        (cache_block_bytes.next_multiple_of(UNIT_BYTES) + OVERHEAD_BYTES) as u64
     }
 
     /// Returns the memory address of the block's bytes.
@@ -160,12 +160,12 @@ impl Block {
     }
 }
 
-/// Returns the newest version of `key` in `frame` that is visible at `seqno`.
+/// Returns the newest version of `key` in `cached` that is visible at `seqno`.
 #[inline]
-fn find_in(frame: &CacheBlock<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
-    match frame.header() {
-        Layout::Columnar(columnar) => columnar.find(frame.bytes(), key, seqno),
-        Layout::Delta(delta) => delta.find(frame.bytes(), order, key, seqno),
+fn find_in(cached: &CacheBlock<Layout>, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
+    match cached.header() {
+        Layout::Columnar(columnar) => columnar.find(cached.bytes(), key, seqno),
+        Layout::Delta(delta) => delta.find(cached.bytes(), order, key, seqno),
     }
 }
 
@@ -179,9 +179,9 @@ pub enum BlockRef<'s> {
 
 impl BlockRef<'_> {
     #[inline]
-    fn frame(&self) -> &CacheBlock<Layout> {
+    fn cached(&self) -> &CacheBlock<Layout> {
         match self {
-            BlockRef::Seen(frame) => frame,
+            BlockRef::Seen(cached) => cached,
             BlockRef::Own(block) => &block.0,
         }
     }
@@ -189,30 +189,30 @@ impl BlockRef<'_> {
     /// Returns the newest version of `key` that is visible at `seqno`.
     #[inline]
     pub fn find(&self, order: &KeyOrder, key: &[u8], seqno: SeqNo) -> Lookup {
-        find_in(self.frame(), order, key, seqno)
+        find_in(self.cached(), order, key, seqno)
     }
 
     /// Returns the value of a row of this block.
     #[inline]
     pub fn value(&self, row: Row) -> &[u8] {
-        value_in(self.frame(), row)
+        value_in(self.cached(), row)
     }
 
     /// Returns the value of a row of this block, which keeps the block in memory.
     pub fn pin(self, row: Row) -> BlockSlice {
         let block = match self {
-            BlockRef::Seen(frame) => Block::of(CacheBlock::clone(&frame)),
+            BlockRef::Seen(cached) => Block::of(CacheBlock::clone(&cached)),
             BlockRef::Own(block) => block,
         };
         BlockSlice { block, start: row.value_start, bytes: row.value_bytes }
     }
 }
 
-/// Returns the value of a row of the block in `frame`.
+/// Returns the value of a row of the block in `cached`.
 #[inline]
-fn value_in(frame: &CacheBlock<Layout>, row: Row) -> &[u8] {
+fn value_in(cached: &CacheBlock<Layout>, row: Row) -> &[u8] {
     let (start, bytes) = row.value_span();
-    &frame.bytes()[start..start + bytes]
+    &cached.bytes()[start..start + bytes]
 }
 
 impl Rows for Block {
@@ -254,8 +254,8 @@ impl Rows for Block {
         row
     }
 
-    fn for_each_row(&self, way: Direction, buf: &mut KeyBuf, see: Visitor<'_>) -> VisitResult {
-        show::show(self, way, buf, see)
+    fn for_each_row(&self, range: RowRange, buf: &mut KeyBuf, visit: Visitor<'_>) -> VisitResult {
+        visit::visit_rows(self, range, buf, visit)
     }
 
     #[inline]

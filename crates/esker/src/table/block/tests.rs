@@ -31,10 +31,10 @@ fn read_everything(block: &Block) {
     }
     let last = block.rows() - 1;
     for (first, last) in [(0, last), (last, 0)] {
-        let way = Direction { first, last, ahead: 0 };
+        let range = RowRange { first, last, ahead: 0 };
         let mut shown = 0;
         block.load(first, &mut buf);
-        let end = block.for_each_row(way, &mut buf, &mut |_, _| {
+        let end = block.for_each_row(range, &mut buf, &mut |_, _| {
             shown += 1;
             true
         });
@@ -63,14 +63,14 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_is_shown_is_what_is_loaded() {
+fn for_each_row_matches_load() {
     for sample in samples() {
         let block = Block::copy_of(&sample).unwrap();
         let (mut buf, last) = (KeyBuf::default(), block.rows() - 1);
         for (first, last) in [(0, last), (last, 0), (last, last), (0, last / 2)] {
             block.load(first, &mut buf);
             let mut at = first;
-            block.for_each_row(Direction { first, last, ahead: 0 }, &mut buf, &mut |key, value| {
+            block.for_each_row(RowRange { first, last, ahead: 0 }, &mut buf, &mut |key, value| {
                 let mut own = KeyBuf::default();
                 let row = block.load(at, &mut own);
                 assert_eq!((key, value), (own.key(), block.value(row)));
@@ -83,7 +83,7 @@ fn what_is_shown_is_what_is_loaded() {
 }
 
 #[test]
-fn any_changed_or_cut_block_is_refused_or_read_within_bounds() {
+fn corrupt_block_is_refused_or_read_within_bounds() {
     for sample in samples() {
         read_everything(&Block::copy_of(&sample).unwrap());
         for cut in 0..sample.len() {
@@ -104,7 +104,7 @@ fn any_changed_or_cut_block_is_refused_or_read_within_bounds() {
 }
 
 #[test]
-fn nothing_is_reserved_for_rows_that_are_not_there() {
+fn claimed_row_count_allocates_nothing() {
     for tag in [TAG_COLUMNAR, TAG_DELTA] {
         let mut bytes = vec![0xff; 40];
         bytes[0] = tag;
@@ -115,7 +115,7 @@ fn nothing_is_reserved_for_rows_that_are_not_there() {
 }
 
 #[test]
-fn zero_padded_heads_do_not_confuse_keys() {
+fn keys_with_equal_zero_padded_heads_are_distinct() {
     let keys: [&[u8]; 6] =
         [b"", b"\0", b"\0\0", b"\0\0\0\0\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"\x01"];
     let order = KeyOrder::Bytewise;

@@ -46,7 +46,7 @@ fn small(layout: BlockLayout, compression: Compression) -> (TableOptions, Vec<En
 }
 
 #[test]
-fn no_flipped_byte_is_served() {
+fn flipped_bytes_are_detected() {
     for &layout in BlockLayout::ALL {
         for &compression in Compression::ALL {
             let (options, list) = small(layout, compression);
@@ -70,7 +70,7 @@ fn no_flipped_byte_is_served() {
 }
 
 #[test]
-fn no_cut_or_grown_file_is_opened() {
+fn truncated_or_extended_file_is_refused() {
     let (options, list) = small(BlockLayout::Columnar, Compression::None);
     let files = Arc::new(Files::default());
     let info = write(&files, &options, &list, &[]).unwrap();
@@ -94,7 +94,7 @@ fn no_cut_or_grown_file_is_opened() {
 }
 
 #[test]
-fn another_table_order_or_version_is_refused() {
+fn wrong_table_id_order_or_version_is_refused() {
     let (options, list) = small(BlockLayout::Columnar, Compression::None);
     let files = Arc::new(Files::default());
     let info = write(&files, &options, &list, &[]).unwrap();
@@ -125,7 +125,7 @@ fn another_table_order_or_version_is_refused() {
 }
 
 #[test]
-fn blocks_that_change_places_are_refused() {
+fn swapped_blocks_are_refused() {
     let order = KeyOrder::Bytewise;
     let list: Vec<Entry> = (0..40u64)
         .map(|i| (format!("{i:08}").into_bytes(), 1, Kind::Put, vec![i as u8; 50]))
@@ -145,7 +145,7 @@ fn blocks_that_change_places_are_refused() {
 }
 
 #[test]
-fn range_tombstones_take_memory_in_proportion_to_their_bytes_and_none_for_what_is_only_claimed() {
+fn range_tombstone_memory_is_proportional_to_bytes_not_claimed_count() {
     let shown = |bytes: &[u8]| {
         let mut shown = 0;
         let read = decode_range_deletes(bytes, |_| shown += 1).is_some();

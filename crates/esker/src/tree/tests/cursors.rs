@@ -177,7 +177,7 @@ fn compare(cursor: &mut BoxedCursor, shown: &[Entry], random: &mut Random) {
 }
 
 #[test]
-fn a_run_of_slices_shows_what_lies_in_them_and_nothing_else() {
+fn run_cursor_shows_exactly_its_fragments() {
     for seed in 0..60 {
         let fs: Arc<dyn Fs> = MemFs::new();
         let mut random = Random(seed);
@@ -188,7 +188,7 @@ fn a_run_of_slices_shows_what_lies_in_them_and_nothing_else() {
 }
 
 #[test]
-fn guards_of_several_runs_in_a_chain_show_every_slice() {
+fn concatenated_guards_show_every_fragment() {
     for seed in 100..140 {
         let fs: Arc<dyn Fs> = MemFs::new();
         let mut random = Random(seed);
@@ -240,7 +240,7 @@ fn cut(run: &Run, lo: &Option<Vec<u8>>, hi: &Option<Vec<u8>>) -> Run {
 }
 
 #[test]
-fn as_many_files_are_kept_open_as_may_be_and_others_in_place_of_closed_ones() {
+fn open_files_stay_within_limit_and_replace_closed_ones() {
     let fs: Arc<dyn Fs> = MemFs::new();
     let config = tables(&fs).config().clone();
     let tables = Tables::new(fs, PathBuf::from("/"), config, 4);

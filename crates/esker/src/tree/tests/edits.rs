@@ -75,13 +75,13 @@ fn edit() -> impl Strategy<Value = VersionEdit> {
 
 proptest! {
     #[test]
-    fn edits_read_back(edit in edit()) {
+    fn edits_round_trip(edit in edit()) {
         let read = VersionEdit::decode(&edit.encode());
         prop_assert_eq!(read, Some(edit));
     }
 
     #[test]
-    fn any_bytes_are_an_edit_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Some(edit) = VersionEdit::decode(&bytes) {
             // A version accepts or refuses any decoded edit.
             let _ = after(&empty(), &edit);
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_edit_never_panics_nor_breaks_a_version(
+    fn corrupt_edit_never_panics_or_breaks_version(
         edits in prop::collection::vec(edit(), 1..4),
         at in any::<prop::sample::Index>(),
         with in any::<u8>(),

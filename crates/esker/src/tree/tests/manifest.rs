@@ -99,7 +99,7 @@ fn manifest_len(files: &Files) -> usize {
 }
 
 #[test]
-fn every_state_is_found_again() {
+fn every_state_is_recovered() {
     for (index, (want, files)) in history().iter().enumerate() {
         for read_only in [true, false] {
             let fs = image(files);
@@ -119,7 +119,7 @@ fn every_state_is_found_again() {
 }
 
 #[test]
-fn a_manifest_cut_anywhere_is_a_prefix_or_an_error() {
+fn truncated_manifest_recovers_prefix_or_fails() {
     let history = history();
     let ends: Vec<usize> = history.iter().map(|(_, files)| manifest_len(files)).collect();
     let whole = history.last().unwrap().1.clone();
@@ -153,7 +153,7 @@ fn a_manifest_cut_anywhere_is_a_prefix_or_an_error() {
 }
 
 #[test]
-fn a_flipped_bit_is_an_error_or_no_difference() {
+fn flipped_bit_is_detected_or_harmless() {
     let (want, whole) = history().pop().unwrap();
     for name in ["manifest-", "CURRENT"] {
         let len = bytes_of(&mut whole.clone(), name).len();
@@ -179,7 +179,7 @@ fn a_flipped_bit_is_an_error_or_no_difference() {
 }
 
 #[test]
-fn a_torn_pointer_leaves_the_other_one() {
+fn torn_pointer_leaves_other_pointer() {
     let history = history();
     for pair in history.windows(2) {
         let ((_, before), (want, after)) = (&pair[0], &pair[1]);
@@ -204,7 +204,7 @@ fn a_torn_pointer_leaves_the_other_one() {
 }
 
 #[test]
-fn a_pointer_cut_short_is_read_as_far_as_it_goes() {
+fn truncated_current_file_uses_complete_slot() {
     let (want, whole) = history().pop().unwrap();
     for len in 0..2 * SLOT_BYTES {
         let mut cut = whole.clone();
@@ -230,7 +230,7 @@ fn long_edit(round: u8) -> VersionEdit {
 }
 
 #[test]
-fn a_long_manifest_is_rewritten_and_the_old_one_goes() {
+fn long_manifest_is_rewritten_and_old_one_removed() {
     let fs = create();
     let mut set = open(&fs, false).unwrap();
     for edit in edits() {
@@ -266,7 +266,7 @@ fn a_long_manifest_is_rewritten_and_the_old_one_goes() {
 }
 
 #[test]
-fn numbers_never_go_back() {
+fn file_numbers_never_decrease() {
     let fs = create();
     let mut set = open(&fs, false).unwrap();
     let edit = VersionEdit { next_file: Some(30), last_seqno: Some(5), ..VersionEdit::default() };
@@ -283,7 +283,7 @@ fn numbers_never_go_back() {
 }
 
 #[test]
-fn another_order_and_newer_versions_are_refused_by_name() {
+fn other_order_and_newer_version_are_refused_by_name() {
     let whole = files(&create());
     let fs = image(&whole);
     let error = VersionSet::recover(fs.clone(), dir(), vec![KeyOrder::Reverse], false);
@@ -312,7 +312,7 @@ fn another_order_and_newer_versions_are_refused_by_name() {
 }
 
 #[test]
-fn a_manifest_of_another_store_or_place_is_not_taken() {
+fn manifest_of_other_store_is_refused() {
     let (_, mut whole) = history().pop().unwrap();
     let fs = MemFs::new();
     fs.create_dir(dir()).unwrap();
@@ -325,7 +325,7 @@ fn a_manifest_of_another_store_or_place_is_not_taken() {
 }
 
 #[test]
-fn a_file_goes_when_its_last_slice_and_its_last_reader_are_gone() {
+fn file_is_removed_after_last_fragment_and_last_reader() {
     let fs = create();
     let mut set = open(&fs, false).unwrap();
     let path = names::table_path(dir(), 10);
@@ -347,7 +347,7 @@ fn a_file_goes_when_its_last_slice_and_its_last_reader_are_gone() {
 
 /// A forged pointer with a valid checksum: counting up from these numbers would overflow to 0.
 #[test]
-fn a_pointer_with_numbers_that_cannot_be_counted_on_from_is_refused() {
+fn pointer_with_overflowing_numbers_is_refused() {
     use crate::tree::current::{Current, Slot};
     for (sequence, manifest) in [(u64::MAX, 3), (7, u64::MAX), (1 << 61, 3)] {
         let fs = MemFs::new();
@@ -361,7 +361,7 @@ fn a_pointer_with_numbers_that_cannot_be_counted_on_from_is_refused() {
 }
 
 #[test]
-fn a_new_manifest_says_which_number_is_free() {
+fn new_manifest_records_next_file_number() {
     let fs = MemFs::new();
     fs.create_dir(dir()).unwrap();
     let content = VersionEdit { next_file: Some(7), ..VersionEdit::default() };

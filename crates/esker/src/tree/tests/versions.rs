@@ -269,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn versions_show_what_a_naive_model_shows(
+    fn versions_match_naive_model(
         reverse in any::<bool>(),
         edits in prop::collection::vec(prop::collection::vec(step(), 1..4), 1..25),
         probe in (0..LEVELS_USED, 1..12u64, 1..20u64),
@@ -294,7 +294,7 @@ proptest! {
 }
 
 #[test]
-fn a_version_and_its_successors_have_the_threshold_of_many_entries() {
+fn version_and_its_successors_have_threshold_of_many_entries() {
     let add = |number: u64| VersionEdit {
         added: vec![added(1, number, number, &[number as u8], &[number as u8])],
         ..VersionEdit::default()
@@ -310,7 +310,7 @@ fn a_version_and_its_successors_have_the_threshold_of_many_entries() {
 }
 
 #[test]
-fn a_bound_cuts_a_file_and_its_removal_joins_it() {
+fn guard_bound_splits_file_and_its_removal_joins_it() {
     let mut version = empty();
     let edit = VersionEdit { added: vec![added(1, 5, 1, b"b", b"y")], ..VersionEdit::default() };
     version = after(&version, &edit).unwrap();
@@ -326,7 +326,7 @@ fn a_bound_cuts_a_file_and_its_removal_joins_it() {
 }
 
 #[test]
-fn guards_are_found_by_key_and_by_range() {
+fn guards_are_found_by_key_and_range() {
     let bounds = [b"g", b"p"].map(|b| (2, b.to_vec())).to_vec();
     let edit = VersionEdit { bounds_added: bounds, ..VersionEdit::default() };
     let version = after(&empty(), &edit).unwrap();
@@ -341,7 +341,7 @@ fn guards_are_found_by_key_and_by_range() {
 }
 
 #[test]
-fn edits_that_do_not_fit_change_nothing_and_say_why() {
+fn invalid_edits_change_nothing_and_name_reason() {
     let base = VersionEdit { added: vec![added(1, 5, 1, b"b", b"d")], ..VersionEdit::default() };
     let version = after(&empty(), &base).unwrap();
     let existing = |file| AddedSlice {
@@ -375,7 +375,7 @@ fn edits_that_do_not_fit_change_nothing_and_say_why() {
 }
 
 #[test]
-fn what_is_older_than_a_guards_newest_runs_is_its_oldest_and_the_levels_below() {
+fn data_older_than_newest_runs_is_oldest_runs_and_levels_below() {
     let added = vec![
         added(0, 9, 1, b"a", b"z"),
         added(1, 8, 2, b"a", b"f"),
@@ -396,7 +396,7 @@ fn what_is_older_than_a_guards_newest_runs_is_its_oldest_and_the_levels_below() 
 }
 
 #[test]
-fn only_files_with_range_tombstones_are_asked_for_them() {
+fn only_files_with_range_tombstones_are_read_for_them() {
     let mut with = added(1, 5, 2, b"e", b"g");
     if let AddedFile::New { info, .. } = &mut with.file {
         info.range_deletes = 1;

@@ -14,7 +14,6 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
@@ -23,7 +22,7 @@ use super::keyspace_list::KeyspaceList;
 use super::pending_wal::PendingWal;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
-use super::trees::Tree;
+use super::tree::Tree;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;
@@ -75,8 +74,6 @@ pub(crate) struct Queue {
     pub pending_wal: PendingWal,
     /// Deleted keys around which the search may find empty-range hints.
     pub hint_samples: VecDeque<Vec<u8>>,
-    /// Until this time no writer waits for the search.
-    pub hints_unawaited_until: Option<Instant>,
     /// Number of flushes started.
     pub flush_tries: u64,
     /// Error of the last flush, until the next attempt.
@@ -166,6 +163,8 @@ pub(crate) struct DbInner {
     pub trees: ArcSwap<Vec<Arc<Tree>>>,
     /// The keyspaces except the default one. Changed under the lock of `versions`.
     pub keyspaces: Arc<Mutex<KeyspaceList>>,
+    /// Number of this opening, which no other opening in this process has.
+    pub opening: u64,
     /// Dropped keyspaces whose entries are still in tables, with their trees.
     pub dropped: Mutex<VecDeque<(KeyspaceId, TreeId)>>,
     pub cache: Arc<BlockCache<Layout>>,

@@ -4,8 +4,8 @@
 //! `manual_job` → `versions` → `queue` → `read_state_change`, or the times of `write_throttle`.
 //! `Committer.queue` and then a request's signal are taken alone, or under `Committer.next` and
 //! `Committer.state`. The snapshot list's lock is taken alone. The locks of the chunk pool and of
-//! the list of files to remove, and `threads.ended`, are taken last. No lock is held while a table
-//! is read or written, with three exceptions. `versions` is held while its own manifest record is
+//! the list of files to remove, `threads.ended`, `keyspaces` and `dropped` are taken last. No lock
+//! is held while a table is read or written, with three exceptions. `versions` is held while its own manifest record is
 //! written and synced. [`Db::remove`](crate::Db::remove) (`Committer::commit_if`) holds
 //! `Committer.state` while it reads a table. In manual background mode, flushes and compactions run
 //! in calls that block other calls.

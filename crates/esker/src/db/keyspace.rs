@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::read_path::bounds_of_prefix;
 use super::state::DbInner;
-use super::trees::{Tree, known_orders};
+use super::tree::{Tree, known_orders};
 use super::{Db, ReadOptions, WriteOptions, owned_bounds};
 use crate::base::keyspace::{KEYSPACE_ID_MAX, KeyspaceId, KeyspaceState, StoredKey, prefix_end};
 use crate::base::ops;

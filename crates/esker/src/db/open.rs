@@ -22,7 +22,7 @@ use super::replay::{Replayed, Spill, replay};
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Queue, WriteParams};
 use super::thread_roles::Threads;
-use super::trees::{Tree, known_orders, trees_of};
+use super::tree::{Tree, known_orders, trees_of};
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::cache::BlockCache;

@@ -23,7 +23,7 @@ use super::keyspace_list::KeyspaceList;
 use super::pending_wal::PendingWal;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
-use super::trees::Tree;
+use super::tree::Tree;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;

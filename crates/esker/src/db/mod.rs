@@ -7,6 +7,7 @@ mod compaction_yield;
 mod dir;
 mod hints;
 pub mod keyspace;
+mod keyspace_catalog;
 mod keyspace_list;
 pub(crate) mod lifecycle;
 pub mod open;
@@ -351,6 +352,17 @@ impl Db {
     /// drops deleted and overwritten entries, and waits until that is done.
     pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.inner.compact_range(&self.inner.trees()[0], start, end)
+    }
+
+    /// Compacts all keys of every keyspace, as [`Db::compact_range`] does for those of `default`.
+    ///
+    /// # Errors
+    /// As [`Db::compact_range`]. The keyspaces compacted before the error stay compacted.
+    pub fn compact_all(&self) -> Result<()> {
+        for tree in self.inner.trees().iter() {
+            self.inner.compact_range(tree, None, None)?;
+        }
+        Ok(())
     }
 
     /// Waits until no flush or compaction is due.

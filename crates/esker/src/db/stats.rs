@@ -122,9 +122,7 @@ impl DbInner {
         self.check_open()?;
         let read_state = self.read_state.load();
         let guards = read_state.version.levels.iter().flat_map(|level| level.guards.iter());
-        let fragments =
-            guards.flat_map(|guard| guard.runs.iter()).flat_map(|run| run.fragments.iter());
-        Ok(fragments.map(|fragment| fragment.est_bytes()).sum())
+        Ok(guards.flat_map(|guard| &guard.runs).map(|run| run.bytes()).sum())
     }
 
     /// Returns the approximate number of table bytes that hold the stored keys in `[start, end)`.

@@ -136,8 +136,8 @@ impl Keyspace {
         self.own.as_ref().map_or(0, |own| own.state.id)
     }
 
-    /// Returns the number of the tree that holds the keys. Keyspaces with the same key order and the
-    /// same options share a tree. 0 is the tree of the default keyspace alone.
+    /// Returns the number of the tree that holds the keys. Keyspaces with the same key order and
+    /// the same options share a tree. 0 is the tree of the default keyspace alone.
     pub fn tree(&self) -> u32 {
         self.own.as_ref().map_or(0, |own| own.state.tree)
     }

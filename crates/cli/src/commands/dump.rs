@@ -21,8 +21,14 @@ use crate::progress::{Count, Progress};
 use crate::rows::dump::{Tally, first_line, keyspace_line};
 use crate::store::open_reader;
 
+const AFTER_HELP: &str = "\
+With --keyspace or --all-keyspaces the dump describes its keyspaces: the line `keyspace {...}` \
+before the pairs of each, or with --json an object `create_keyspace`, and the field `keyspace` in \
+each pair. `load` creates these keyspaces unless they exist.";
+
 /// Arguments of `dump`.
 #[derive(Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct DumpArgs {
     /// Store directory
     db: PathBuf,

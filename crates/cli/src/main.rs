@@ -14,6 +14,7 @@ mod failure;
 #[cfg(test)]
 mod fuzz_tests;
 mod interrupt;
+mod keyspaces;
 mod progress;
 mod rows;
 mod shell;
@@ -80,6 +81,10 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Lab(args) => {
             let json = args.json();
             commands::lab::run(args).map_err(|failure| (failure, json))
+        }
+        Command::Keyspace(args) => {
+            let json = args.json();
+            commands::keyspace::run(args).map_err(|failure| (failure, json))
         }
         Command::Completions(args) => {
             commands::completions::run(args).map_err(|failure| (failure, false))

@@ -17,10 +17,12 @@ pub use crate::compaction::{BusySet, OutputOrder, Plan, PlanKind, TreeLimits};
 pub use crate::compaction::{manual, model, picker};
 pub use crate::db::backup::meta::BackupMeta;
 pub use crate::memtable::Memtable;
+pub use crate::options::is_of_keyspaces;
 pub use crate::table::block::Block;
 pub use crate::table::{
     ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter, key_hash,
 };
+pub use crate::tree::catalog::{DEFAULT_KEYSPACE, check_name as check_keyspace_name};
 pub use crate::tree::current::{Current, Slot};
 pub use crate::tree::edit::{AddedFile, VersionEdit};
 pub use crate::tree::foreign;

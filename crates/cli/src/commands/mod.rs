@@ -11,6 +11,7 @@ pub mod dump;
 pub mod engines;
 pub mod get;
 pub mod import;
+pub mod keyspace;
 pub mod lab;
 pub mod load;
 pub mod man;

@@ -1,16 +1,18 @@
 //! `esker stats`: prints a store's metrics as tables or as one object.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use esker::Metrics;
 use esker::internals::human_bytes;
+use esker::{Db, Metrics};
 use serde_json::{Value, json};
 
 use super::print;
 use crate::args::Global;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::keyspaces::{Order, options_to_json, options_to_text};
 use crate::store::open_reader;
 
 /// Arguments of `stats`.
@@ -23,9 +25,93 @@ pub struct StatsArgs {
 /// Prints the metrics. Counters since opening are zero here; the `stats` command of `shell` has
 /// live counters.
 pub fn run(args: &StatsArgs, global: &Global) -> Outcome {
-    let metrics = open_reader(&args.db, global)?.metrics();
-    print(global.form(), || to_json(&metrics), || to_text(&metrics))?;
+    let stats = Stats::of(&open_reader(&args.db, global)?)?;
+    print(global.form(), || stats.to_json(), || stats.to_text())?;
     Ok(0)
+}
+
+/// A tree: the keyspaces with the same key order and the same options of their own.
+#[derive(Default)]
+struct TreeStats {
+    keyspaces: u64,
+    /// `None` if no keyspace is left.
+    order: Option<Order>,
+    options: Vec<(String, String)>,
+    table_files: u64,
+    table_bytes: u64,
+}
+
+/// The metrics of a store and its trees by number.
+pub struct Stats {
+    metrics: Metrics,
+    trees: BTreeMap<u32, TreeStats>,
+}
+
+impl Stats {
+    /// Returns the statistics of a store.
+    pub fn of(db: &Db) -> Result<Stats, Failure> {
+        let mut trees: BTreeMap<u32, TreeStats> = BTreeMap::new();
+        for name in db.keyspaces() {
+            let Some(keyspace) = db.existing_keyspace(&name)? else { continue };
+            let tree = trees.entry(keyspace.tree()).or_default();
+            tree.keyspaces += 1;
+            tree.order = Some(Order::of(&keyspace));
+            tree.options = keyspace.options();
+        }
+        // A file with slices in several levels is listed once for each.
+        let mut counted = HashSet::new();
+        for table in db.tables() {
+            if counted.insert(table.number) {
+                let tree = trees.entry(table.tree).or_default();
+                tree.table_files += 1;
+                tree.table_bytes += table.size_bytes;
+            }
+        }
+        Ok(Stats { metrics: db.metrics(), trees })
+    }
+
+    /// Formats the statistics as text: the levels, totals, cache, memory by owner, and the trees if
+    /// there are several.
+    pub fn to_text(&self) -> String {
+        let text = metrics_to_text(&self.metrics);
+        if self.trees.len() == 1 { text } else { format!("{text}\n\n{}", self.trees_to_text()) }
+    }
+
+    fn trees_to_text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["tree", "keyspaces", "order", "files", "bytes", "options"]);
+        for (number, tree) in &self.trees {
+            table.add_row([
+                number.to_string(),
+                tree.keyspaces.to_string(),
+                tree.order.map_or("-", Order::name).to_string(),
+                tree.table_files.to_string(),
+                human_bytes(tree.table_bytes),
+                options_to_text(&tree.options),
+            ]);
+        }
+        for column in [0, 1, 3, 4] {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.trim_fmt()
+    }
+
+    /// Returns the statistics as one object, with units in the field names.
+    pub fn to_json(&self) -> Value {
+        let tree = |(number, tree): (&u32, &TreeStats)| {
+            json!({
+                "tree": number, "keyspaces": tree.keyspaces, "order": tree.order.map(Order::name),
+                "table_files": tree.table_files, "table_bytes": tree.table_bytes,
+                "options": options_to_json(&tree.options),
+            })
+        };
+        let mut object = metrics_to_json(&self.metrics);
+        object["trees"] = self.trees.iter().map(tree).collect();
+        object
+    }
 }
 
 fn ratio(value: Option<f64>) -> String {
@@ -38,7 +124,7 @@ fn amplification(written: u64, user: u64) -> Option<f64> {
 }
 
 /// Formats the metrics as text: the levels, then totals, cache, and memory by owner.
-pub fn to_text(metrics: &Metrics) -> String {
+fn metrics_to_text(metrics: &Metrics) -> String {
     let mut levels = Table::new();
     levels.load_style(presets::NOTHING);
     levels.set_header([
@@ -79,11 +165,7 @@ pub fn to_text(metrics: &Metrics) -> String {
     for (name, value) in totals(metrics) {
         rest.add_row([name, &value]);
     }
-    let trimmed = |table: Table| {
-        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
-        lines.join("\n")
-    };
-    format!("{}\n\n{}", trimmed(levels), trimmed(rest))
+    format!("{}\n\n{}", levels.trim_fmt(), rest.trim_fmt())
 }
 
 fn scrub(metrics: &Metrics) -> String {
@@ -167,7 +249,7 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the metrics as one object, with units in the field names.
-pub fn to_json(metrics: &Metrics) -> Value {
+fn metrics_to_json(metrics: &Metrics) -> Value {
     let levels: Vec<Value> = metrics
         .levels
         .iter()

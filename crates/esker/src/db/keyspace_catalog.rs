@@ -1,4 +1,4 @@
-//! The keyspaces of an open store: creation, names, drop.
+//! The catalog of an open store: finds, creates, renames and drops keyspaces.
 //!
 //! Invariants:
 //! 1. The manifest, the trees and the list of keyspaces change under the lock of the versions, in
@@ -51,14 +51,14 @@ impl Db {
     pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
         self.inner.check_open()?;
         if name == DEFAULT_KEYSPACE {
-            return Ok(Some(Keyspace::new(self.clone(), None)));
+            return Ok(Some(Keyspace::new(self, None)));
         }
         let state = self.inner.keyspaces.lock().find(name).cloned();
         let own = state.and_then(|state| {
             let tree = self.inner.trees.load().get(state.tree as usize)?.clone();
             Some(Own { state, tree })
         });
-        Ok(own.map(|own| Keyspace::new(self.clone(), Some(own))))
+        Ok(own.map(|own| Keyspace::new(self, Some(own))))
     }
 
     /// Returns the names of all keyspaces: `default`, then the others in alphabetical order.
@@ -150,7 +150,7 @@ impl DbInner {
         }
         {
             let versions = self.versions.lock();
-            if let Some(tree) = versions.catalog().tree_of(order, options.pairs()) {
+            if let Some(tree) = versions.catalog().tree_of(order, &options.pairs) {
                 let tree = tree.id;
                 return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
             }
@@ -158,7 +158,7 @@ impl DbInner {
         // The writer state comes before the versions.
         let mut writer = self.committer.lock();
         let versions = self.versions.lock();
-        let existing = versions.catalog().tree_of(order, options.pairs()).map(|tree| tree.id);
+        let existing = versions.catalog().tree_of(order, &options.pairs).map(|tree| tree.id);
         if let Some(tree) = existing {
             return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
         }
@@ -171,7 +171,7 @@ impl DbInner {
             )));
         }
         let id = id as u32;
-        let spec = TreeSpec { id, order: order.to_string(), options: options.pairs().clone() };
+        let spec = TreeSpec { id, order: order.to_string(), options: options.pairs.clone() };
         let order = options.key_order.clone();
         let tree = Tree::other(id, order, &spec.options, &self.options.load(), &self.tables);
         let add = vec![CatalogChange::AddTree(spec)];

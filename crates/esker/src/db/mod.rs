@@ -355,6 +355,17 @@ impl Db {
         self.inner.compact_range(&self.inner.trees()[0], start, end)
     }
 
+    /// Compacts all keys of every keyspace, as [`Db::compact_range`] does for those of `default`.
+    ///
+    /// # Errors
+    /// As [`Db::compact_range`]. The keyspaces compacted before the error stay compacted.
+    pub fn compact_all(&self) -> Result<()> {
+        for tree in self.inner.trees().iter() {
+            self.inner.compact_range(tree, None, None)?;
+        }
+        Ok(())
+    }
+
     /// Waits until no flush or compaction is due.
     pub fn wait_idle(&self) -> Result<()> {
         self.inner.wait_idle()

@@ -117,6 +117,14 @@ impl DbInner {
         entries
     }
 
+    /// Returns the approximate number of table bytes of tree 0.
+    pub fn main_tree_bytes(&self) -> Result<u64> {
+        self.check_open()?;
+        let read_state = self.read_state.load();
+        let guards = read_state.version.levels.iter().flat_map(|level| level.guards.iter());
+        Ok(guards.flat_map(|guard| &guard.runs).map(|run| run.bytes()).sum())
+    }
+
     /// Returns the approximate number of table bytes that hold the stored keys in `[start, end)`.
     pub fn approximate_size(&self, tree: &Tree, start: &[u8], end: &[u8]) -> Result<u64> {
         self.check_open()?;

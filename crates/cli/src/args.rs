@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, lab, load,
-    man, options, put, repair, restore, scan, shell, stats, verify,
+    man, options, put, repair, restore, scan, shell, stats, top, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -193,6 +193,8 @@ pub enum Command {
     Shell(Keyed<shell::ShellArgs>),
     /// Print the store's layout and statistics
     Stats(Opening<stats::StatsArgs>),
+    /// Show what running stores publish about their work, again and again
+    Top(Telling<top::TopArgs>),
     /// Read and verify every byte of the store
     Verify(Opening<verify::VerifyArgs>),
     /// Rebuild a damaged store from its intact data

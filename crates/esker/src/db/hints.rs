@@ -80,7 +80,7 @@ impl DbInner {
         let waited = began.elapsed();
         queue.hints_unawaited_until = queue.hints_unawaited_until.max(Some(began + 4 * waited));
         drop(queue);
-        self.counters.slowed_us.add(waited.as_micros() as u64);
+        self.note_slowed(waited);
     }
 
     /// Publishes the list `hints` to readers. The caller holds the commit lock.

@@ -138,6 +138,7 @@ pub fn to_text(metrics: &Metrics) -> String {
     for (name, value) in totals(metrics) {
         rest.add_row([name, &value]);
     }
+    rest.add_row(["observers", &observers(metrics)]);
     let trimmed = |table: Table| {
         let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
         lines.join("\n")
@@ -232,7 +233,6 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
         ),
         ("memory: indexes and filters", bytes(memory.tables_bytes)),
         ("memory: budget", bytes(memory.budget_bytes)),
-        ("observers", observers(metrics)),
     ]
 }
 

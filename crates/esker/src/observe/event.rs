@@ -1,7 +1,7 @@
 //! The events of a store, and the trait of a listener.
 //!
-//! Invariants: an event that begins something has a number, and the event that ends it has the same
-//! number. What began also ends, with an error where it failed.
+//! Invariants: the events that begin and end a job have the same number. What began also ends, with
+//! an error where it failed, unless the thread of the job panicked.
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod headers;
+pub mod metrics;
 pub mod options;
 pub mod results;
 pub mod tidy;

@@ -12,7 +12,7 @@ use esker::{Db, Keyspace};
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, keyspace,
-    lab, load, man, options, put, repair, restore, scan, shell, stats, verify,
+    lab, load, man, options, put, repair, restore, scan, shell, stats, top, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -232,6 +232,8 @@ pub enum Command {
     Keyspace(keyspace::KeyspaceArgs),
     /// Print the store's layout and statistics
     Stats(Opening<stats::StatsArgs>),
+    /// Show what running stores publish about their work, again and again
+    Top(Telling<top::TopArgs>),
     /// Read and verify every byte of the store
     Verify(Opening<verify::VerifyArgs>),
     /// Rebuild a damaged store from its intact data

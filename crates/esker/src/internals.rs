@@ -37,6 +37,16 @@ pub use crate::wal::format::{
 pub use crate::wal::{LogEnd, LogReader, LogWriter};
 pub use crate::write::batch::{check_key, check_value};
 
+/// Decodes the file `STATUS`. Returns `None` for other content.
+pub fn decode_status(bytes: &[u8]) -> Option<crate::LiveStatus> {
+    crate::LiveStatus::decode(bytes)
+}
+
+/// Encodes the file `STATUS`.
+pub fn encode_status(status: &crate::LiveStatus) -> Vec<u8> {
+    status.encode()
+}
+
 /// Returns an error of the engine's type, for callers that speak for the engine.
 pub fn error(
     kind: crate::ErrorKind,

@@ -29,6 +29,7 @@
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
+//! | observe | [`EventListener`], [`Metrics::to_openmetrics`], [`Db::live_status`], [`perf`] |
 #![deny(unsafe_code)]
 // The testkit and the command line use some items of private modules, which are dead without them.
 #![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
@@ -45,7 +46,9 @@ pub mod fs;
 mod iter;
 mod memtable;
 mod metrics;
+mod observe;
 mod options;
+pub mod perf;
 mod read;
 mod table;
 mod tree;
@@ -58,10 +61,14 @@ pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
 pub use db::snapshot::Snapshot;
+pub use db::status_file::LiveStatus;
 pub use db::verify::VerifyReport;
 pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
+pub use metrics::{LevelMetrics, METRICS, MemoryMetrics, MetricSpec, Metrics, TableEntry};
+#[cfg(feature = "tracing")]
+pub use observe::TracingListener;
+pub use observe::{Event, EventListener};
 pub use options::kinds::{
     BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };
@@ -87,5 +94,6 @@ const _: () = {
     is_send_and_sync::<Options>();
     is_send_and_sync::<Error>();
     is_send_and_sync::<Metrics>();
+    is_send_and_sync::<Event>();
     is_send::<DbIterator>();
 };

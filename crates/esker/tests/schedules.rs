@@ -58,6 +58,8 @@ fn tiny(policy: Policy, memtable_kind: MemtableKind) -> Options {
         background_threads: Some(1),
         cache_size_bytes: Some(64 << 10),
         sync_every_ms: 0,
+        log_file: false,
+        status_file: false,
         thresholds: Thresholds::small(),
         ..Options::default()
     }

@@ -76,7 +76,7 @@ pub const UNSAFE_FILES: &[&str] = &[
 /// Modules of the engine by layer. A module may import only lower layers. Modules of layer 0 may
 /// also import each other; modules of any other layer may not.
 pub const LAYERS: &[&[&str]] = &[
-    &["base", "options", "metrics", "error", "codec"],
+    &["base", "options", "metrics", "error", "codec", "observe", "perf"],
     &["fs"],
     &["cache", "wal", "memtable", "table", "iter"],
     &["tree"],

@@ -22,6 +22,7 @@ pub mod restore;
 pub mod scan;
 pub mod shell;
 pub mod stats;
+pub mod top;
 pub mod verify;
 pub mod ycsb;
 

@@ -16,6 +16,7 @@ use crate::base::order::KeyOrder;
 use crate::base::sync::MutexGuard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Memtable;
+use crate::observe::Event;
 use crate::tree::catalog::{
     CatalogChange, DEFAULT_KEYSPACE, KeyspaceSpec, Pairs, TREES_MAX, TreeSpec, check_name,
 };
@@ -38,6 +39,7 @@ impl Db {
             return Ok(keyspace);
         }
         self.inner.create_keyspace(name, options)?;
+        self.inner.deliver_events();
         match self.existing_keyspace(name)? {
             Some(keyspace) => keyspace.check_options(options).map(|()| keyspace),
             None => Err(Error::not_found(format!("the keyspace \"{name}\" was dropped meanwhile"))),
@@ -84,6 +86,10 @@ impl Db {
         let change = CatalogChange::Rename(keyspace.id, new_name.to_string());
         versions.apply(VersionEdit { catalog: vec![change], ..VersionEdit::default() })?;
         self.inner.keyspaces.lock().rename(&keyspace, new_name);
+        drop(versions);
+        let (id, name, new_name) = (keyspace.id, name.to_string(), new_name.to_string());
+        self.inner.emit(|| Event::KeyspaceRenamed { id, name, new_name });
+        self.inner.deliver_events();
         Ok(())
     }
 
@@ -104,6 +110,8 @@ impl Db {
         inner.keyspaces.lock().remove(&keyspace);
         inner.dropped.lock().push_back((keyspace.id, keyspace.tree));
         drop(versions);
+        inner.emit(|| Event::KeyspaceDropped { id: keyspace.id, name: name.to_string() });
+        inner.deliver_events();
         // Under the lock, so that no thread is between its last check and its wait.
         let _queue = inner.queue.lock();
         inner.work.notify_all();
@@ -220,6 +228,7 @@ impl DbInner {
         let opening = self.opening;
         let state = Arc::new(KeyspaceState::new(id, tree, opening, &name));
         self.keyspaces.lock().insert(state);
+        self.emit(|| Event::KeyspaceCreated { id, name });
         Ok(versions)
     }
 

@@ -4,12 +4,17 @@ pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
 mod compaction_yield;
+mod created_tables;
 mod dir;
+mod events;
 mod hints;
+mod info_log;
 pub mod keyspace;
 mod keyspace_catalog;
 mod keyspace_list;
 pub(crate) mod lifecycle;
+mod live_status;
+mod observers;
 pub mod open;
 mod pending_wal;
 mod read_path;
@@ -20,6 +25,7 @@ pub mod snapshot;
 mod snapshot_list;
 pub(crate) mod state;
 pub mod stats;
+pub mod status_file;
 mod table_output;
 mod thread_roles;
 mod threads;
@@ -378,7 +384,9 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` in a store with background threads; any error of the job.
     pub fn run_one_job(&self) -> Result<bool> {
-        self.inner.run_background_job()
+        let ran = self.inner.run_background_job();
+        self.inner.deliver_events();
+        ran
     }
 
     /// Returns the approximate number of table bytes that hold the keys in `[start, end)`. Data

@@ -8,7 +8,8 @@
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
@@ -18,6 +19,7 @@ use super::dir::{DirListing, list_dir};
 use super::keyspace_list::KeyspaceList;
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
+use super::observers::Observers;
 use super::replay::{Replayed, Spill, replay};
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Queue, WriteParams};
@@ -166,16 +168,26 @@ impl Db {
         let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
-        if !found.entries.iter().any(|e| names::is_store_file(&e.name)) {
+        let is_of_a_store = |name: &str| {
+            names::is_store_file(name) && (!names::is_side_file(name) || name == names::LOCK)
+        };
+        if !found.entries.iter().any(|e| is_of_a_store(&e.name)) {
             return Err(Error::not_found("there is no store here").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         // List again: the lock's own file exists now.
         let found = list_dir(&*fs, dir)?;
-        // CURRENT first: without it the remaining files are not a store.
+        // CURRENT first: without it the remaining files are not a store. Then the files without
+        // content, which alone would not be recognised as the remains of a store.
         let mut store_files: Vec<&DirEntry> =
             found.entries.iter().filter(|e| e.is_file && names::is_store_file(&e.name)).collect();
-        store_files.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));
+        let turn = |name: &str| match name {
+            names::CURRENT => 0,
+            names::LOCK => 3,
+            _ if names::is_side_file(name) => 1,
+            _ => 2,
+        };
+        store_files.sort_by_key(|e| turn(&e.name));
         for entry in store_files {
             let path = dir.join(&entry.name);
             fs.remove(&path).map_err(|e| Error::io(&path, "remove a file of the store", e))?;
@@ -224,7 +236,7 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
 /// Creates an empty store, after removing the remains of an interrupted creation.
 fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirListing) -> Result<()> {
     for entry in &found.entries {
-        if entry.is_file && names::is_store_file(&entry.name) && entry.name != names::LOCK {
+        if entry.is_file && names::is_store_file(&entry.name) && !names::is_side_file(&entry.name) {
             let path = dir.join(&entry.name);
             fs.remove(&path)
                 .map_err(|e| Error::io(&path, "remove the files of an interrupted creation", e))?;
@@ -249,6 +261,7 @@ fn open_existing(
     options: Options,
     lock: Option<Box<dyn FileLock>>,
 ) -> Result<Db> {
+    let began = Instant::now();
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
     let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
@@ -282,9 +295,11 @@ fn open_existing(
     let replayed = replay(&*fs, dir, (&options, &sizes), &trees, &mut versions, to_tables)?;
     let inner = assemble(fs, dir, (options, sizes), lock, cache, trees, versions, &replayed);
     if !read_only {
-        inner.begin_writing(&replayed)?;
-        inner.start_threads()?;
+        inner.watch_removals();
+        let begun = inner.begin_writing(&replayed).and_then(|()| inner.start_threads());
+        begun.inspect_err(|error| inner.announce_failed_open(error))?;
     }
+    inner.announce_open(&replayed, began.elapsed());
     let open = Arc::new(OpenHandle::new(inner.clone()));
     Ok(Db { inner, open })
 }
@@ -325,6 +340,7 @@ fn assemble(
         me: me.clone(),
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),
+        observers: Observers::new(&fs, dir, &options, lock.is_none()),
         order: options.key_order.clone(),
         write_throttle: WriteThrottle::default(),
         write_params: WriteParams::new(&options, &sizes),

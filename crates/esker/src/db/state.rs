@@ -3,9 +3,10 @@
 //! Lock order, outermost first: `options_change` → `Committer.next` → `Committer.state` →
 //! `manual_job` → `versions` → `queue` → `read_state_change`, or the times of `write_throttle`.
 //! `Committer.queue` and then a request's signal are taken alone, or under `Committer.next` and
-//! `Committer.state`. The snapshot list's lock is taken alone. The locks of the chunk pool and of
-//! the list of files to remove, `threads.ended`, `keyspaces` and `dropped` are taken last. No lock
-//! is held while a table is read or written, with three exceptions. `versions` is held while its own manifest record is
+//! `Committer.state`. The snapshot list's lock is taken alone. The locks of the chunk pool, of the
+//! list of files to remove and of the observers, `threads.ended`, `keyspaces` and `dropped` are taken
+//! last. No lock is held while a listener is called ([`super::events`]). No lock is held while a table
+//! is read or written, with three exceptions. `versions` is held while its own manifest record is
 //! written and synced. [`Db::remove`](crate::Db::remove) (`Committer::commit_if`) holds
 //! `Committer.state` while it reads a table. In manual background mode, flushes and compactions run
 //! in calls that block other calls.
@@ -19,6 +20,7 @@ use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::keyspace_list::KeyspaceList;
+use super::observers::Observers;
 use super::pending_wal::PendingWal;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
@@ -169,6 +171,7 @@ pub(crate) struct DbInner {
     pub dropped: Mutex<VecDeque<(KeyspaceId, TreeId)>>,
     pub cache: Arc<BlockCache<Layout>>,
     pub counters: Counters,
+    pub observers: Observers,
     /// The last problem that the scrub found.
     pub scrub_problem: Mutex<Option<Error>>,
     pub versions: Mutex<VersionSet>,

@@ -48,7 +48,7 @@ impl DbInner {
         let counters = &self.counters;
         let cache = self.cache.stats();
         let files = read_state.files();
-        Metrics {
+        let mut metrics = Metrics {
             levels: self.level_metrics(&read_state),
             memory: MemoryMetrics {
                 active_memtable_bytes: read_state.active_bytes(),
@@ -89,7 +89,10 @@ impl DbInner {
             scrub_rounds: counters.scrub_rounds.get(),
             scrub_problems: counters.scrub_problems.get(),
             scrub_problem: self.scrub_problem.lock().as_ref().map(ToString::to_string),
-        }
+            ..Metrics::default()
+        };
+        self.observers.add_to(&mut metrics);
+        metrics
     }
 
     /// Returns the table list for [`crate::Db::tables`].

@@ -154,12 +154,14 @@ impl DbInner {
              then close the store and open it again"
         );
         let error = Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir);
+        self.note_error(name, &error);
         let mut queue = self.queue.lock();
         queue.broken.get_or_insert(error);
         self.broken.store(true, Ordering::Release);
         drop(queue);
         self.work.notify_all();
         self.idle.notify_all();
+        self.deliver_events();
     }
 
     /// Returns the error for writes after a store thread has panicked.

@@ -4,6 +4,7 @@
 //! others. A read state is taken before the sequence number of the read. A commit between the two is newer
 //! than the read state. It may be missing from the read, but only as a whole.
 
+mod counted_get;
 pub mod get;
 mod iter_pool;
 mod multi_get;

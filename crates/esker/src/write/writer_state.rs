@@ -14,6 +14,7 @@ use crate::iter::hints::Hints;
 use crate::memtable::Memtables;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
+use crate::perf;
 use crate::wal::LogWriter;
 
 /// The last visible sequence number. All operations up to it have been applied and are readable.
@@ -200,7 +201,9 @@ impl WriterState {
                 if records.is_empty() { Ok(()) } else { log.append_group(&records) }
             }
         };
-        counters.log_bytes.add_alone(log.len_bytes().saturating_sub(before));
+        let added_bytes = log.len_bytes().saturating_sub(before);
+        counters.log_bytes.add_alone(added_bytes);
+        perf::count(|counts| counts.wal_bytes += added_bytes);
         counters.log_mapped_bytes.add_alone(log.take_mapped_bytes());
         if let Err(error) = written {
             if error.kind() != ErrorKind::NoSpace {
@@ -225,7 +228,7 @@ impl WriterState {
                 self.poisoned = Some(error.clone());
                 return Err(error);
             }
-            counters.log_syncs.add(1);
+            count_sync(counters);
             hooks.close_log(self.unsynced_logs.remove(0));
         }
         if let Some(log) = self.log.as_mut()
@@ -236,10 +239,16 @@ impl WriterState {
                 self.poisoned = Some(error.clone());
                 return Err(error);
             }
-            counters.log_syncs.add(1);
+            count_sync(counters);
         }
         Ok(())
     }
+}
+
+/// Counts a sync of a log.
+fn count_sync(counters: &Counters) {
+    counters.log_syncs.add(1);
+    perf::count(|counts| counts.wal_syncs += 1);
 }
 
 /// Adds the operations of a valid payload to the memtables, numbered from `seqno`, and passes each

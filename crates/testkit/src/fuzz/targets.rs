@@ -21,7 +21,8 @@ use esker::internals::{LogReader, LogWriter};
 use esker::internals::{ManifestWriter, manifest};
 use esker::internals::{Op, Ops, ops};
 use esker::internals::{ReadConfig, Table, TableOptions, TableSource, TableWriter};
-use esker::{BlockLayout, Compression, KeyOrder, OPTIONS, Options};
+use esker::internals::{decode_status, encode_status};
+use esker::{BlockLayout, Compression, Db, KeyOrder, OPTIONS, Options};
 use esker::{CachePolicy, IndexSearch};
 
 use super::fixup;
@@ -358,6 +359,27 @@ pub fn backup_meta_seeds() -> Vec<Vec<u8>> {
         store_path: PathBuf::from(store_path),
     };
     vec![meta("/data/db").encode(), meta("").encode()]
+}
+
+pub fn status(input: &[u8]) {
+    both(input, fixup::status, |bytes| {
+        let Some(mut status) = decode_status(bytes) else { return };
+        // The text of a problem is cut and put on one line.
+        status.metrics.scrub_problem = None;
+        let again = decode_status(&encode_status(&status));
+        assert_eq!(again, Some(status), "the encoded status differs");
+    });
+}
+
+pub fn status_seeds() -> Vec<Vec<u8>> {
+    let (fs, dir) = (MemFs::new(), Path::new("/db"));
+    let options = Options { background_threads: Some(0), ..Options::default() };
+    let published = Db::open_on(fs.clone(), dir, options).map(|db| {
+        let bytes = fs.read(&dir.join(file_names::STATUS), 1 << 20);
+        drop(db);
+        bytes.unwrap_or_default()
+    });
+    vec![published.unwrap_or_else(|e| panic!("a store in memory: {e}"))]
 }
 
 pub fn options(input: &[u8]) {

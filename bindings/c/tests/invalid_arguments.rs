@@ -121,7 +121,9 @@ fn null_handles_return_error_from_keyspace_functions() {
         esker_batch_put_in(None, None, null(), 0, null(), 0);
         esker_batch_put_in(Some(&mut esker_batch_t::default()), None, null(), 0, null(), 0);
         esker_batch_delete_in(Some(&mut esker_batch_t::default()), None, null(), 0);
-        esker_batch_delete_range_in(Some(&mut esker_batch_t::default()), None, null(), 0, null(), 0);
+        esker_batch_delete_range_in(None, None, null(), 0, null(), 0);
+        esker_batch_delete_range_in(
+            Some(&mut esker_batch_t::default()), None, null(), 0, null(), 0);
     }
 }
 

@@ -64,6 +64,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/tests/keyspace_handles/mod.rs",
     "bindings/c/tests/reentry.rs",
     "bindings/c/tests/random_calls/keyspaces.rs",
+    "bindings/c/tests/random_calls/keyspaces/rest.rs",
     "bindings/c/tests/random_calls/leveldb.rs",
     "bindings/c/tests/sequences.rs",
     "bindings/c/tests/random_calls/own.rs",

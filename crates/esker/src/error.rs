@@ -16,7 +16,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// The caller passed an invalid argument. The store is unchanged.
     InvalidArgument,
-    /// The named store or backup does not exist. Nothing was changed.
+    /// The named store, keyspace or backup does not exist. Nothing was changed.
     NotFound,
     /// Bytes on disk differ from the bytes written. They were not returned to the caller.
     Corruption,

@@ -25,7 +25,7 @@ pub const ESKER_READ_ONLY: i32 = 7;
 pub const ESKER_CLOSED: i32 = 8;
 /// A defect in Esker; please report the message.
 pub const ESKER_INTERNAL: i32 = 9;
-/// The named store or backup does not exist; nothing was changed.
+/// The named store, keyspace or backup does not exist; nothing was changed.
 pub const ESKER_NOT_FOUND: i32 = 10;
 
 /// A code other than [`ESKER_OK`], and its message.

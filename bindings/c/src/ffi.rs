@@ -48,6 +48,22 @@ pub unsafe fn array<'a, T>(start: *const T, len: usize, what: &str) -> Outcome<&
     Ok(unsafe { std::slice::from_raw_parts(start, len) })
 }
 
+/// Returns the array of `len` places at `start`, to be written.
+///
+/// # Safety
+/// `start` is null or points to `len` initialized items that nothing else uses during `'a`.
+pub unsafe fn array_mut<'a, T>(start: *mut T, len: usize, what: &str) -> Outcome<&'a mut [T]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    if start.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(Failure::invalid(format!("the {what} is NULL, or longer than memory")));
+    }
+    // SAFETY: not null, and within the maximum size of an allocation; otherwise guaranteed by the
+    // caller.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
+}
+
 /// Returns the C string at `text`.
 ///
 /// # Safety

@@ -12,7 +12,9 @@ use super::read_path::bounds_of_prefix;
 use super::state::DbInner;
 use super::trees::{Tree, known_orders};
 use super::{Db, ReadOptions, WriteOptions, owned_bounds};
-use crate::base::keyspace::{KEYSPACE_ID_MAX, KeyspaceId, KeyspaceState, StoredKey, prefix_end};
+use crate::base::keyspace::{
+    KEYSPACE_ID_MAX, KeyspaceState, StoredKey, prefix_end, stored_bounds,
+};
 use crate::base::ops;
 use crate::base::order::KeyOrder;
 use crate::base::sync::MutexGuard;
@@ -23,6 +25,7 @@ use crate::read::Slice;
 use crate::read::scan::{DbIterator, KeyBounds};
 use crate::tree::catalog::{
     CatalogChange, DEFAULT_KEYSPACE, KeyspaceSpec, Pairs, TREES_MAX, TreeSpec, check_name,
+    is_internal,
 };
 use crate::tree::edit::VersionEdit;
 use crate::tree::set::VersionSet;
@@ -114,16 +117,6 @@ impl Own {
     fn key(&self, key: &[u8]) -> StoredKey {
         StoredKey::new(self.state.id, key)
     }
-
-    /// Returns bounds of stored keys for bounds of users' keys.
-    fn bounds(&self, bounds: KeyBounds) -> KeyBounds {
-        let id = self.state.id;
-        let stored = |bound: Bound<Vec<u8>>, end: KeyspaceId| match bound {
-            Bound::Unbounded => Bound::Excluded(prefix_end(end).to_vec()),
-            bound => bound.map(|key| StoredKey::new(id, &key).as_slice().to_vec()),
-        };
-        (stored(bounds.0, id - 1), stored(bounds.1, id))
-    }
 }
 
 impl Keyspace {
@@ -153,6 +146,14 @@ impl Keyspace {
             Some(own) if own.state.is_dropped() => Err(dropped(&own.state)),
             own => Ok(own.as_ref()),
         }
+    }
+
+    /// Returns the state and the tree of the keyspace, or `None` for the default keyspace.
+    ///
+    /// # Errors
+    /// `NotFound` when the keyspace was dropped.
+    pub(super) fn parts(&self) -> Result<Option<(&Arc<KeyspaceState>, &Arc<Tree>)>> {
+        Ok(self.own()?.map(|own| (&own.state, &own.tree)))
     }
 
     /// Sets `key` to `value`.
@@ -199,7 +200,7 @@ impl Keyspace {
         check_key(key)?;
         let mut payload = Vec::with_capacity(key.len() + 16);
         ops::encode_delete_at(&mut payload, Some(own.state.place()), key);
-        self.db.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
+        self.db.inner.write_if(&payload, 1, key.len() as u64, None, || self.contains_key(key))
     }
 
     /// Deletes every key in `[start, end)` with one range tombstone.
@@ -297,7 +298,7 @@ impl Keyspace {
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
         let Some(own) = self.own()? else { return self.db.iter_with(options, bounds) };
         let (seqno, fill_cache) = (self.db.seqno_of(options)?, options.fill_cache);
-        let bounds = own.bounds(bounds);
+        let bounds = stored_bounds(own.state.id, bounds);
         let iter = self.db.inner.iter_at(Some(&own.tree), bounds, seqno, fill_cache)?;
         Ok(iter.in_keyspace(own.state.id))
     }
@@ -400,6 +401,7 @@ impl Db {
             return Ok(Some(Keyspace { db: self.clone(), own: None }));
         }
         let state = self.inner.keyspaces.lock().find(name).cloned();
+        let state = state.filter(|_| !is_internal(name));
         let own = state.and_then(|state| {
             let tree = self.inner.trees.load().get(state.tree as usize)?.clone();
             Some(Own { state, tree })
@@ -525,13 +527,17 @@ impl DbInner {
             let message = "the keyspace \"default\" can be neither dropped nor renamed";
             return Err(Error::invalid(message));
         }
-        let found = self.keyspaces.lock().find(name).cloned();
+        let found = self.keyspaces.lock().find(name).cloned().filter(|_| !is_internal(name));
         found.ok_or_else(|| Error::not_found(format!("there is no keyspace \"{name}\"")))
     }
 
-    /// Creates a keyspace, unless it exists.
     fn create_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         check_name(name)?;
+        self.create_any_keyspace(name, options)
+    }
+
+    /// Creates a keyspace, which may be an internal one, unless it exists.
+    pub(super) fn create_any_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         self.check_writable()?;
         let order = options.key_order.name();
         let known = known_orders(&self.options.load());

@@ -273,7 +273,7 @@ impl Db {
         check_key(key)?;
         let mut payload = Vec::with_capacity(key.len() + 8);
         ops::encode_delete(&mut payload, key);
-        self.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
+        self.inner.write_if(&payload, 1, key.len() as u64, None, || self.contains_key(key))
     }
 
     /// Deletes every key in `[start, end)` with one range tombstone. An empty or inverted range is

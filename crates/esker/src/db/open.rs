@@ -39,6 +39,8 @@ use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
+use crate::txn::Transactions;
+use crate::txn::oracle::CommitOracle;
 use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
 use crate::write::hints::HintKeeper;
@@ -283,6 +285,9 @@ fn open_existing(
     let inner = assemble(fs, dir, (options, sizes), lock, cache, trees, versions, &replayed);
     if !read_only {
         inner.begin_writing(&replayed)?;
+    }
+    inner.load_prepared()?;
+    if !read_only {
         inner.start_threads()?;
     }
     let open = Arc::new(OpenHandle::new(inner.clone()));
@@ -300,6 +305,7 @@ fn assemble(
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
+    let transactions = Transactions::default();
     let writer = WriterState {
         log: None,
         unsynced_logs: Vec::new(),
@@ -309,6 +315,7 @@ fn assemble(
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
+        oracle: CommitOracle::new(transactions.watch.clone(), replayed.last_seqno),
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),
     };
@@ -331,6 +338,7 @@ fn assemble(
         hints: ArcSwap::default(),
         any_hints: AtomicBool::new(false),
         committer: Committer::new(writer),
+        transactions,
         tables: trees[0].tables.clone(),
         trees: ArcSwap::from_pointee(trees),
         cache,

@@ -26,6 +26,7 @@
 //! |---|---|
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
+//! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
@@ -49,6 +50,7 @@ mod options;
 mod read;
 mod table;
 mod tree;
+mod txn;
 mod wal;
 mod write;
 
@@ -58,6 +60,7 @@ pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
 pub use db::snapshot::Snapshot;
+pub use db::txn::{Concurrency, Isolation, Transaction, TransactionIterator, TransactionOptions};
 pub use db::verify::VerifyReport;
 pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
@@ -82,10 +85,12 @@ const _: () = {
     is_send_and_sync::<Db>();
     is_send_and_sync::<Keyspace>();
     is_send_and_sync::<Snapshot>();
+    is_send_and_sync::<Transaction>();
     is_send_and_sync::<Slice>();
     is_send_and_sync::<Batch>();
     is_send_and_sync::<Options>();
     is_send_and_sync::<Error>();
     is_send_and_sync::<Metrics>();
     is_send::<DbIterator>();
+    is_send::<TransactionIterator>();
 };

@@ -79,7 +79,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["base", "options", "metrics", "error", "codec"],
     &["fs"],
     &["cache", "wal", "memtable", "table", "iter"],
-    &["tree"],
+    &["tree", "txn"],
     &["write", "flush", "compaction", "read"],
     &["db"],
 ];

@@ -12,9 +12,7 @@ use super::read_path::bounds_of_prefix;
 use super::state::DbInner;
 use super::trees::{Tree, known_orders};
 use super::{Db, ReadOptions, WriteOptions, owned_bounds};
-use crate::base::keyspace::{
-    KEYSPACE_ID_MAX, KeyspaceState, StoredKey, prefix_end, stored_bounds,
-};
+use crate::base::keyspace::{KEYSPACE_ID_MAX, KeyspaceState, StoredKey, prefix_end, stored_bounds};
 use crate::base::ops;
 use crate::base::order::KeyOrder;
 use crate::base::sync::MutexGuard;

@@ -22,6 +22,7 @@ pub mod stats;
 mod thread_roles;
 mod threads;
 mod trees;
+pub mod txn;
 pub mod verify;
 mod wait;
 mod wal_preallocation;

@@ -97,9 +97,7 @@ mod tests {
         let (mut own, mut committed) = (Vec::new(), Vec::new());
         ops::encode_put(&mut own, b"own", b"");
         ops::encode_put(&mut committed, b"committed", b"");
-        let new = |operations| {
-            Footprint::new(1, Arc::default(), 5, Reads::default(), operations)
-        };
+        let new = |operations| Footprint::new(1, Arc::default(), 5, Reads::default(), operations);
         let plain = new(None);
         assert!(plain.take_asked().is_none());
         assert_eq!(plain.ask(7).kind(), ErrorKind::Conflict);

@@ -5,16 +5,16 @@
 //! a shared lock of a key into an exclusive one.
 //!
 //! A request that meets a lock of another transaction waits until its time is up, or finds that it
-//! closes a cycle of waits ([`super::waits`]). Waiters sleep on one condition variable, which every
-//! release signals. They look again after [`RECHECK`], too, because a shared lock that was granted
-//! meanwhile changes what they wait for.
+//! closes a cycle of waits ([`super::waits`]). Waiters sleep on one condition variable. Every release
+//! signals it, and every new shared lock, which may be one more to wait for. They look again after
+//! [`RECHECK`], too: an exclusive lock of a key may be one more to wait for in a range.
 //!
 //! Invariants:
 //! 1. A request for a key holds the list of ranges for reading, and a request for a range holds it
 //!    for writing. So a range is compared with all keys of one moment.
 //! 2. Two transactions hold locks that exclude each other at no moment.
-//! 3. A release changes the table before it signals. A waiter counts itself before it looks at the
-//!    table, and sleeps only if no release came after that look.
+//! 3. A change of the table comes before its signal. A waiter counts itself before it looks at the
+//!    table, and sleeps only if no signal came after that look.
 //!
 //! Lock order: `prepared`, `ranges`, one stripe. `waits` is taken alone.
 
@@ -75,6 +75,7 @@ pub struct LockOwner {
     id: TransactionId,
     keys: Vec<HeldKey>,
     has_ranges: bool,
+    is_prepared: bool,
 }
 
 #[derive(Debug)]
@@ -87,10 +88,11 @@ struct HeldKey {
 impl LockOwner {
     /// Creates the owner of no locks.
     pub fn new(id: TransactionId) -> LockOwner {
-        LockOwner { id, keys: Vec::new(), has_ranges: false }
+        LockOwner { id, keys: Vec::new(), has_ranges: false, is_prepared: false }
     }
 
     /// Returns the number of the transaction.
+    #[cfg(test)]
     pub fn id(&self) -> TransactionId {
         self.id
     }
@@ -145,18 +147,32 @@ impl LockTable {
         item: &Item<'_>,
         wait: Duration,
     ) -> Result<bool> {
-        match self.try_lock(owner, order, item) {
-            Attempt::Granted(is_new) => return Ok(is_new),
+        let is_new = match self.try_lock(owner, order, item) {
+            Attempt::Granted(is_new) => is_new,
             Attempt::Blocked(holders) if wait.is_zero() => {
                 return Err(self.timed_out(owner.id, item, wait, &holders));
             }
-            Attempt::Blocked(_) => {}
+            Attempt::Blocked(_) => {
+                self.waiters_count.fetch_add(1, Ordering::SeqCst);
+                let outcome = self.wait_for(owner, order, item, wait.min(WAIT_MAX));
+                self.waits.lock().remove(owner.id);
+                self.waiters_count.fetch_sub(1, Ordering::SeqCst);
+                outcome?
+            }
+        };
+        if is_new && !item.is_write() {
+            // A waiter for the same key waits for one more transaction now.
+            self.wake_waiters();
         }
-        self.waiters_count.fetch_add(1, Ordering::SeqCst);
-        let outcome = self.wait_for(owner, order, item, wait.min(WAIT_MAX));
-        self.waits.lock().remove(owner.id);
-        self.waiters_count.fetch_sub(1, Ordering::SeqCst);
-        outcome
+        Ok(is_new)
+    }
+
+    /// Makes the waiters look at the table again.
+    fn wake_waiters(&self) {
+        if self.waiters_count.load(Ordering::SeqCst) > 0 {
+            self.waits.lock().changes += 1;
+            self.released.notify_all();
+        }
     }
 
     fn wait_for(
@@ -168,7 +184,7 @@ impl LockTable {
     ) -> Result<bool> {
         let (id, end) = (owner.id, Instant::now() + wait);
         loop {
-            let releases = self.waits.lock().releases;
+            let changes = self.waits.lock().changes;
             let holders = match self.try_lock(owner, order, item) {
                 Attempt::Granted(is_new) => return Ok(is_new),
                 Attempt::Blocked(holders) => holders,
@@ -181,11 +197,13 @@ impl LockTable {
             if waits.closed {
                 return Err(Error::new(ErrorKind::Closed, "the store was closed"));
             }
-            if waits.releases != releases {
+            if waits.changes != changes {
                 continue;
             }
             waits.add(id, holders);
             if let Some(cycle) = waits.cycle_through(id) {
+                // At once, so that the others of the cycle continue to wait.
+                waits.remove(id);
                 drop(waits);
                 return Err(self.deadlock(item, &cycle));
             }
@@ -211,7 +229,8 @@ impl LockTable {
     ) -> Attempt {
         let (id, identity) = (owner.id, key_identity(order, tree, key));
         let ranges = self.ranges.read();
-        let excluding = ranges.iter().filter(|lock| lock.holder != id && lock.excludes(order, item));
+        let excluding =
+            ranges.iter().filter(|lock| lock.holder != id && lock.excludes(order, item));
         let mut blockers: Vec<TransactionId> = excluding.map(|lock| lock.holder).collect();
         let mut stripe = self.stripe(identity).lock();
         let bucket = stripe.entry(identity).or_default();
@@ -264,7 +283,8 @@ impl LockTable {
         if ranges.iter().any(is_held) {
             return Attempt::Granted(false);
         }
-        let excluding = ranges.iter().filter(|lock| lock.holder != id && lock.excludes(order, item));
+        let excluding =
+            ranges.iter().filter(|lock| lock.holder != id && lock.excludes(order, item));
         let mut blockers: Vec<TransactionId> = excluding.map(|lock| lock.holder).collect();
         self.for_each_key(|lock| {
             if (lock.is_exclusive || is_exclusive)
@@ -307,14 +327,12 @@ impl LockTable {
         if std::mem::take(&mut owner.has_ranges) {
             self.ranges.write().retain(|lock| lock.holder != id);
         }
-        if self.prepared_count.load(Ordering::SeqCst) > 0
-            && self.prepared.lock().remove(&id).is_some()
-        {
+        if std::mem::take(&mut owner.is_prepared) {
+            self.prepared.lock().remove(&id);
             self.prepared_count.fetch_sub(1, Ordering::SeqCst);
         }
-        if had_locks && self.waiters_count.load(Ordering::SeqCst) > 0 {
-            self.waits.lock().releases += 1;
-            self.released.notify_all();
+        if had_locks {
+            self.wake_waiters();
         }
     }
 
@@ -335,8 +353,9 @@ impl LockTable {
 
     /// Marks `owner` as a prepared transaction: from now on its locks also stop commits of
     /// transactions that take no locks.
-    pub fn set_prepared(&self, owner: &LockOwner, name: &str) {
-        if self.prepared.lock().insert(owner.id, name.to_string()).is_none() {
+    pub fn set_prepared(&self, owner: &mut LockOwner, name: &str) {
+        self.prepared.lock().insert(owner.id, name.to_string());
+        if !std::mem::replace(&mut owner.is_prepared, true) {
             self.prepared_count.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -412,7 +431,7 @@ impl LockTable {
     pub fn close(&self) {
         let mut waits = self.waits.lock();
         waits.closed = true;
-        waits.releases += 1;
+        waits.changes += 1;
         drop(waits);
         self.released.notify_all();
     }
@@ -463,161 +482,4 @@ impl LockTable {
 }
 
 #[cfg(all(test, not(esker_shuttle)))]
-mod tests {
-    use std::ops::Bound;
-
-    use super::*;
-    use crate::memtable::{Memtable, Memtables};
-    use crate::options::kinds::MemtableKind;
-
-    const ORDER: KeyOrder = KeyOrder::Bytewise;
-    const NOW: Duration = Duration::ZERO;
-
-    fn read(key: &[u8]) -> Item<'_> {
-        Item::Key { tree: 0, key, is_write: false }
-    }
-
-    fn write(key: &[u8]) -> Item<'_> {
-        Item::Key { tree: 0, key, is_write: true }
-    }
-
-    fn range<'a>(lo: &'a [u8], hi: &'a [u8], is_write: bool) -> Item<'a> {
-        let (lo, hi) = (Bound::Included(lo), Bound::Excluded(hi));
-        Item::Range { range: RangeRef { tree: 0, lo, hi }, is_write }
-    }
-
-    fn kind(outcome: Result<bool>) -> ErrorKind {
-        outcome.unwrap_err().kind()
-    }
-
-    fn orders() -> Memtables {
-        Memtables::new(Arc::new(Memtable::new(MemtableKind::Btree, ORDER)), Vec::new())
-    }
-
-    #[test]
-    fn shared_locks_admit_each_other_and_exclusive_ones_nobody() {
-        let table = LockTable::default();
-        let [mut a, mut b] = [LockOwner::new(1), LockOwner::new(2)];
-        assert!(table.lock(&mut a, &ORDER, &read(b"k"), NOW).unwrap());
-        assert!(!table.lock(&mut a, &ORDER, &read(b"k"), NOW).unwrap());
-        assert!(table.lock(&mut b, &ORDER, &read(b"k"), NOW).unwrap());
-        assert_eq!(kind(table.lock(&mut a, &ORDER, &write(b"k"), NOW)), ErrorKind::Busy);
-        table.release(&mut b);
-        assert!(!table.lock(&mut a, &ORDER, &write(b"k"), NOW).unwrap(), "an upgrade");
-        assert!(!table.lock(&mut a, &ORDER, &read(b"k"), NOW).unwrap());
-        assert_eq!(kind(table.lock(&mut b, &ORDER, &read(b"k"), NOW)), ErrorKind::Busy);
-        assert!(table.lock(&mut b, &ORDER, &write(b"l"), NOW).unwrap());
-        let other_tree = Item::Key { tree: 1, key: b"k", is_write: true };
-        assert!(table.lock(&mut b, &ORDER, &other_tree, NOW).unwrap());
-        assert_eq!(table.counts(), (3, 0));
-        table.release(&mut a);
-        table.release(&mut b);
-        assert_eq!(table.counts(), (0, 0));
-    }
-
-    #[test]
-    fn ranges_exclude_keys_and_ranges_inside_them() {
-        let table = LockTable::default();
-        let [mut a, mut b] = [LockOwner::new(1), LockOwner::new(2)];
-        assert!(table.lock(&mut a, &ORDER, &range(b"c", b"f", false), NOW).unwrap());
-        assert!(!table.lock(&mut a, &ORDER, &range(b"c", b"f", false), NOW).unwrap());
-        for (item, free) in [
-            (write(b"b"), true),
-            (write(b"c"), false),
-            (read(b"d"), true),
-            (write(b"f"), true),
-            (range(b"e", b"g", false), true),
-            (range(b"a", b"c", true), true),
-            (range(b"b", b"d", true), false),
-        ] {
-            let mut other = LockOwner::new(3);
-            assert_eq!(table.lock(&mut other, &ORDER, &item, NOW).is_ok(), free, "{item}");
-            table.release(&mut other);
-        }
-        assert!(table.lock(&mut a, &ORDER, &write(b"d"), NOW).unwrap());
-        assert_eq!(kind(table.lock(&mut b, &ORDER, &range(b"a", b"z", false), NOW)), ErrorKind::Busy);
-        table.release(&mut a);
-        assert!(table.lock(&mut b, &ORDER, &range(b"a", b"z", false), NOW).unwrap());
-        assert_eq!(table.counts(), (0, 1));
-        table.release(&mut b);
-        assert_eq!(table.counts(), (0, 0));
-    }
-
-    #[test]
-    fn a_waiter_gets_the_lock_when_it_is_released() {
-        let table = LockTable::default();
-        let mut a = LockOwner::new(1);
-        table.lock(&mut a, &ORDER, &write(b"k"), NOW).unwrap();
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                let mut b = LockOwner::new(2);
-                let got = table.lock(&mut b, &ORDER, &write(b"k"), WAIT_MAX);
-                table.release(&mut b);
-                got
-            });
-            while table.waiters_count.load(Ordering::SeqCst) == 0 {
-                std::thread::yield_now();
-            }
-            table.release(&mut a);
-            assert!(waiter.join().unwrap().unwrap());
-        });
-        assert_eq!(table.counts(), (0, 0));
-    }
-
-    #[test]
-    fn a_deadlock_is_named_and_a_close_ends_the_waits() {
-        let table = LockTable::default();
-        let [mut a, mut b] = [LockOwner::new(11), LockOwner::new(12)];
-        table.lock(&mut a, &ORDER, &write(b"x"), NOW).unwrap();
-        table.lock(&mut b, &ORDER, &write(b"y"), NOW).unwrap();
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| table.lock(&mut a, &ORDER, &write(b"y"), WAIT_MAX));
-            while !table.waits.lock().is_waiting(11) {
-                std::thread::yield_now();
-            }
-            let error = table.lock(&mut b, &ORDER, &write(b"x"), WAIT_MAX).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
-            for part in ["transaction 12 waits for transaction 11", "the key \"x\""] {
-                assert!(error.message().contains(part), "{error}");
-            }
-            assert!(error.message().contains("transaction 11 waits for transaction 12"));
-            table.close();
-            assert_eq!(kind(waiter.join().unwrap()), ErrorKind::Closed);
-        });
-    }
-
-    #[test]
-    fn prepared_transactions_stop_others_by_name() {
-        let (table, orders) = (LockTable::default(), orders());
-        let mut a = LockOwner::new(1);
-        table.lock(&mut a, &ORDER, &write(b"w"), NOW).unwrap();
-        table.lock(&mut a, &ORDER, &read(b"r"), NOW).unwrap();
-        table.lock(&mut a, &ORDER, &range(b"c", b"f", false), NOW).unwrap();
-        let refused = |id, item| table.refuse_prepared(id, [item].into_iter(), &orders).err();
-        assert!(refused(2, write(b"w")).is_none(), "the transaction is not prepared");
-        table.set_prepared(&a, "order 7");
-        table.set_prepared(&a, "order 7");
-        for (item, free) in [
-            (read(b"w"), false),
-            (write(b"w"), false),
-            (read(b"r"), true),
-            (write(b"r"), false),
-            (write(b"d"), false),
-            (read(b"d"), true),
-            (write(b"f"), true),
-            (range(b"q", b"s", true), false),
-            (range(b"q", b"s", false), true),
-        ] {
-            let error = refused(2, item);
-            assert_eq!(error.is_none(), free, "{item}: {error:?}");
-            let named = |error: Error| error.message().contains("\"order 7\"");
-            assert!(error.is_none_or(named));
-            assert!(refused(1, item).is_none(), "its own locks");
-        }
-        let mut b = LockOwner::new(2);
-        let busy = table.lock(&mut b, &ORDER, &write(b"w"), NOW).unwrap_err();
-        assert!(busy.message().contains("the prepared transaction \"order 7\""), "{busy}");
-        table.release(&mut a);
-        assert!(refused(2, write(b"w")).is_none());
-    }
-}
+mod tests;

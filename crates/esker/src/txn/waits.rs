@@ -15,8 +15,8 @@ pub const CYCLE_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct Waits {
     edges: HashMap<TransactionId, Vec<TransactionId>>,
-    /// Number of releases of locks so far. A waiter that sees no change may sleep.
-    pub releases: u64,
+    /// Number of signals to the waiters so far. A waiter that sees no new one may sleep.
+    pub changes: u64,
     /// Whether the store was closed.
     pub closed: bool,
 }

@@ -115,7 +115,7 @@ impl TransactionIterator {
     }
 
     /// Returns the next pair of a Rust iterator, from the front or from the back.
-    fn take(&mut self, forward: bool) -> Result<Option<Pair>> {
+    fn take_next(&mut self, forward: bool) -> Result<Option<Pair>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -151,11 +151,7 @@ impl TransactionIterator {
 }
 
 /// Returns the current pair of a cursor, and moves on. An error of the move goes to `failed`.
-fn take_pair(
-    cursor: &mut MergedCursor,
-    forward: bool,
-    failed: &mut Option<Error>,
-) -> Option<Pair> {
+fn take_pair(cursor: &mut MergedCursor, forward: bool, failed: &mut Option<Error>) -> Option<Pair> {
     if !cursor.valid() {
         return None;
     }
@@ -168,7 +164,7 @@ impl Iterator for TransactionIterator {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.take(true).transpose()
+        self.take_next(true).transpose()
     }
 }
 
@@ -176,7 +172,7 @@ impl Iterator for TransactionIterator {
 /// iterator returns each pair once.
 impl DoubleEndedIterator for TransactionIterator {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.take(false).transpose()
+        self.take_next(false).transpose()
     }
 }
 

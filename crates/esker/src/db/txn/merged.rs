@@ -302,11 +302,8 @@ impl MergedCursor {
 
     /// Returns the stored keys of a visit that began at `from`.
     fn visited(&self, from: Bound<Vec<u8>>, forward: bool) -> KeyRange {
-        let bounds = if forward {
-            (from, self.bounds.1.clone())
-        } else {
-            (self.bounds.0.clone(), from)
-        };
+        let bounds =
+            if forward { (from, self.bounds.1.clone()) } else { (self.bounds.0.clone(), from) };
         let (lo, hi) = match self.keyspace {
             0 => bounds,
             id => stored_bounds(id, bounds),

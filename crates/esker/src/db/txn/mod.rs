@@ -272,12 +272,7 @@ impl Transaction {
         self.delete_range_at(Some(keyspace), start.as_ref(), end.as_ref())
     }
 
-    fn delete_range_at(
-        &self,
-        keyspace: Option<&Keyspace>,
-        start: &[u8],
-        end: &[u8],
-    ) -> Result<()> {
+    fn delete_range_at(&self, keyspace: Option<&Keyspace>, start: &[u8], end: &[u8]) -> Result<()> {
         let shared = &self.shared;
         let target = Target::new(&shared.db, keyspace)?;
         check_key(start)?;

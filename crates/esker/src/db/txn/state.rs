@@ -22,7 +22,6 @@ use std::sync::Arc;
 use super::newer::{StoreCheck, conflict};
 use super::options::TransactionOptions;
 use super::target::Target;
-use crate::base::key::SeqNo;
 use crate::base::keyspace::{KeyspaceId, PREFIX_BYTES, keyspace_of};
 use crate::base::ops::Ops;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -265,11 +264,6 @@ impl Shared {
 }
 
 impl State {
-    /// Returns the sequence number of the snapshot, if it was taken.
-    pub fn snapshot_seqno(&self) -> Option<SeqNo> {
-        self.snapshot.as_ref().map(|snapshot| snapshot.seqno)
-    }
-
     /// Returns the transaction's own version of `key`, if it wrote the key.
     pub fn own(&self, target: &Target<'_>, key: &[u8]) -> Option<Version> {
         self.writes.get(&target.id())?.get(key)

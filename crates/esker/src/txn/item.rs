@@ -2,7 +2,7 @@
 //!
 //! Invariant: keys that are equal in the order of their tree have the same [`key_identity`].
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Bound;
 
@@ -192,7 +192,7 @@ fn write_key(f: &mut fmt::Formatter<'_>, key: &[u8]) -> fmt::Result {
 /// commit.
 #[derive(Debug, Default)]
 pub struct Reads {
-    keys: HashSet<(TreeId, Box<[u8]>)>,
+    keys: BTreeSet<(TreeId, Box<[u8]>)>,
     ranges: Vec<KeyRange>,
 }
 
@@ -213,7 +213,7 @@ impl Reads {
         self.ranges.get_mut(place)
     }
 
-    /// Returns the keys, in no order.
+    /// Returns the keys, in bytewise order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = (TreeId, &[u8])> {
         self.keys.iter().map(|(tree, key)| (*tree, &**key))
     }

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Maximum number of items.
-const ITEMS_MAX: usize = 200;
+const ITEMS_MAX: usize = 300;
 /// Maximum number of names re-exported from the crate's root.
 const ROOT_NAMES_MAX: usize = 60;
 

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use ::esker::{Db, Durability as EskerDurability, OPTIONS, Options, WriteOptions};
+use ::esker::{
+    Db, Durability as EskerDurability, Keyspace, KeyspaceOptions, OPTIONS, Options, WriteOptions,
+};
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
     Capabilities, Direction, Engine, StoreOptions, Target, VisitMany, VisitPair,
@@ -16,11 +18,16 @@ pub struct Esker;
 /// Name of the engine in a benchmark.
 pub const NAME: &str = "esker";
 
+/// Option of a benchmark: the number of keyspaces over which keys are spread by their hash. 0 is the
+/// default keyspace alone.
+const KEYSPACES: &str = "keyspaces";
+
 /// Returns every option name and alias that a user may set.
 pub fn option_names() -> impl Iterator<Item = String> {
-    OPTIONS.iter().flat_map(|spec| {
+    let of_store = OPTIONS.iter().flat_map(|spec| {
         std::iter::once(spec.name).chain(spec.aliases.iter().copied()).map(str::to_string)
-    })
+    });
+    of_store.chain(std::iter::once(KEYSPACES.to_string()))
 }
 
 fn fail(error: ::esker::Error) -> LabError {
@@ -94,13 +101,111 @@ impl Engine for Esker {
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
-        let mut own = Options::default();
+        let (mut own, mut keyspaces) = (Options::default(), 0);
         for (name, value) in settings(options) {
-            own.set(&name, &value).map_err(fail)?;
+            if name == KEYSPACES {
+                keyspaces = value.parse::<usize>().map_err(|_| {
+                    LabError::engine(format!("{NAME}: {KEYSPACES} is a number, not {value:?}"))
+                })?;
+            } else {
+                own.set(&name, &value).map_err(fail)?;
+            }
         }
         let db = Db::open(dir, own).map_err(fail)?;
         let synced = WriteOptions::default().durability(Some(EskerDurability::Sync));
-        Ok(Box::new(EskerStore { db, synced }))
+        if keyspaces == 0 {
+            return Ok(Box::new(EskerStore { db, synced }));
+        }
+        let open = |n: usize| db.keyspace(&format!("{n:05}"), &KeyspaceOptions::default());
+        let keyspaces = (0..keyspaces).map(open).collect::<::esker::Result<_>>().map_err(fail)?;
+        Ok(Box::new(ManyKeyspaces { store: EskerStore { db, synced }, keyspaces }))
+    }
+}
+
+/// A store whose keys are spread evenly over keyspaces. It has no order over all of them.
+struct ManyKeyspaces {
+    store: EskerStore,
+    keyspaces: Vec<Keyspace>,
+}
+
+impl ManyKeyspaces {
+    fn of(&self, key: &[u8]) -> &Keyspace {
+        let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        &self.keyspaces[(hash >> 16) as usize % self.keyspaces.len()]
+    }
+}
+
+impl Target for ManyKeyspaces {
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        let options = if sync { self.store.synced } else { WriteOptions::default() };
+        self.of(key).put_with(key, value, &options).map_err(fail)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.of(key).delete(key).map_err(fail)
+    }
+
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(self.of(key).read(key, visit).map_err(fail)?.is_some())
+    }
+
+    fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let mut iter = self.of(key).iter().map_err(fail)?;
+        iter.seek(key).map_err(fail)?;
+        if iter.valid() {
+            visit(iter.key(), iter.value());
+        }
+        Ok(iter.valid())
+    }
+
+    fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
+        let mut visit = seen_by(visit);
+        for keyspace in &self.keyspaces {
+            let mut iter = keyspace.iter().map_err(fail)?;
+            let mut stopped = false;
+            let each = |key: &[u8], value: &[u8]| {
+                let flow = visit(key, value);
+                stopped = flow.is_break();
+                flow
+            };
+            match direction {
+                Direction::Forward => iter.for_each_forward(each).map_err(fail)?,
+                Direction::Reverse => iter.for_each_backward(each).map_err(fail)?,
+            }
+            if stopped {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
+        let mut iter = self.of(start).iter().map_err(fail)?;
+        iter.seek(start).map_err(fail)?;
+        iter.for_each_forward(seen_by(visit)).map_err(fail)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.keyspaces
+            .iter()
+            .try_for_each(|keyspace| keyspace.compact_range(None, None))
+            .map_err(fail)
+    }
+
+    fn stats(&self) -> Option<String> {
+        self.store.stats()
+    }
+
+    fn mapped_write_bytes(&self) -> u64 {
+        self.store.mapped_write_bytes()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let ManyKeyspaces { store, keyspaces } = *self;
+        drop(keyspaces);
+        store.db.close().map_err(fail)
     }
 }
 

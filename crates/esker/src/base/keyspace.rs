@@ -110,17 +110,17 @@ pub struct KeyspaceState {
     pub id: KeyspaceId,
     /// Number of its tree, not 0.
     pub tree: TreeId,
-    /// Address of the open store, which tells stores of one process apart.
-    pub store: usize,
+    /// Number of the store's opening, which tells the openings of one process apart.
+    pub opening: u64,
     name: Mutex<Arc<str>>,
     dropped: AtomicBool,
 }
 
 impl KeyspaceState {
     /// Creates the state of a keyspace that exists.
-    pub fn new(id: KeyspaceId, tree: TreeId, store: usize, name: &str) -> KeyspaceState {
+    pub fn new(id: KeyspaceId, tree: TreeId, opening: u64, name: &str) -> KeyspaceState {
         let (name, dropped) = (Mutex::new(Arc::from(name)), AtomicBool::new(false));
-        KeyspaceState { id, tree, store, name, dropped }
+        KeyspaceState { id, tree, opening, name, dropped }
     }
 
     /// Returns the name.

@@ -95,6 +95,20 @@ pub fn encode_range_delete(out: &mut Vec<u8>, start: &[u8], end: &[u8]) {
     encode_range_delete_at(out, None, start, end);
 }
 
+/// Appends the encoding of `op`.
+pub fn encode(out: &mut Vec<u8>, op: &Op<'_>) {
+    if op.tree == 0 {
+        out.push(op.kind as u8);
+    } else {
+        out.push(op.kind as u8 | HAS_TREE);
+        put_varint(out, u64::from(op.tree));
+    }
+    put_bytes(out, op.key);
+    if op.kind != Kind::Delete {
+        put_bytes(out, op.value);
+    }
+}
+
 /// An iterator over encoded operations. It yields `Some(op)` for each operation. At invalid bytes
 /// it yields `None` once and then ends.
 pub struct Ops<'a> {

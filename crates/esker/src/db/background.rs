@@ -15,21 +15,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::state::{DbInner, Frozen, Queue};
-use super::trees::Tree;
+use super::table_output::level_zero_slice;
+use super::tree::Tree;
 use crate::base::keyspace::TreeId;
 use crate::compaction::job::{self, JobContext};
 use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, drop_range, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memtable::{ChunkPool, Memtable, Memtables};
-use crate::options::Options;
 use crate::options::validate::transient_bytes;
 use crate::read::ReadState;
-use crate::table::{FilterConfig, TableOptions};
 use crate::tree::catalog::CatalogChange;
-use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
+use crate::tree::edit::VersionEdit;
 use crate::tree::names;
-use crate::tree::output::{NewFile, Opened, OutputConfig};
+use crate::tree::output::{NewFile, Opened};
 use crate::tree::purge::purge_inline;
 use crate::tree::version::Version;
 
@@ -452,29 +451,6 @@ impl DbInner {
         }
     }
 
-    /// Returns the configuration for writing a table of a level of `tree` now.
-    pub fn output_config(&self, tree: &Tree, level: usize) -> OutputConfig {
-        let options = tree.options.load();
-        let numbers = self.numbers.clone();
-        let seed = self.next_id();
-        let mut step = 0u64;
-        OutputConfig {
-            fs: self.fs.clone(),
-            dir: self.dir.clone(),
-            table: table_options(&options, tree.id, level),
-            read: tree.tables.config().clone(),
-            file_size_max_bytes: options.file_size_max_bytes,
-            verify: options.verify_tables,
-            next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
-            next_table_id: Box::new(move || {
-                step += 1;
-                crate::base::checksum::checksum(&step.to_le_bytes(), seed) | 1
-            }),
-            opened: Some(Opened::new(&tree.tables)),
-            over_others: level == 0,
-        }
-    }
-
     /// Sets the cache capacity to the part of the budget that memtables and open tables leave.
     pub fn resize_cache(&self) {
         let sizes = self.sizes.load();
@@ -563,12 +539,6 @@ impl DbInner {
     }
 }
 
-/// Returns the slice of a new file of level 0.
-pub(super) fn level_zero_slice(file: NewFile, order: u64) -> AddedSlice {
-    let NewFile { number, info, hi } = file;
-    AddedSlice { level: 0, order, file: AddedFile::New { number, info }, lo: None, hi }
-}
-
 /// Guard: while it exists, running compactions give up their space.
 struct SpaceWaiter<'a>(&'a DbInner);
 
@@ -592,29 +562,5 @@ impl Drop for CompactionUnwind<'_> {
         queue.running -= 1;
         drop(queue);
         self.inner.idle.notify_all();
-    }
-}
-
-/// Returns the table options for a level of `tree` under `options`.
-pub(super) fn table_options(options: &Options, tree: TreeId, level: usize) -> TableOptions {
-    let filter = match (&options.filter_policy, options.filter_bits_per_key) {
-        (Some(policy), _) => FilterConfig::Custom(policy.clone()),
-        (None, bits) if bits > 0.0 && options.key_order.equal_keys_are_identical() => {
-            FilterConfig::Bloom { bits_per_key: bits }
-        }
-        _ => FilterConfig::None,
-    };
-    TableOptions {
-        order: options.key_order.clone(),
-        block_size_bytes: options.block_size_bytes as usize,
-        layout: options.block_layout,
-        restart_interval: options.restart_interval as usize,
-        compression: match options.compression_upper {
-            Some(upper) if level <= 1 => upper,
-            _ => options.compression,
-        },
-        compression_level: options.compression_level as i32,
-        filter,
-        tree,
     }
 }

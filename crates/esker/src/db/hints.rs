@@ -7,13 +7,12 @@
 //! * The commit lock is held only briefly. The search runs in short steps. Each step ends in a
 //!   hint, which the next step jumps over. Between two steps the lock is taken once, and the search
 //!   checks whether the store is closing.
-//! * A writer that deletes faster than the search proceeds waits for it, within bounds
-//!   ([`DbInner::wait_for_hints`]).
+//! * No writer waits for the search. While deletes are ahead of it, readers step over what it has
+//!   not reached.
 //! * A failed read ends the search. A caller that needs the data gets the error from its own read.
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::base::sync::atomic::Ordering;
 
@@ -28,12 +27,6 @@ use crate::write::writer_state::WriterState;
 
 /// Maximum number of waiting samples.
 const SAMPLES_MAX: usize = 8;
-/// Maximum number of waits of one writer for the search around a key.
-const WAITS_MAX: u32 = 8;
-/// Length of one of these waits.
-const WAIT: Duration = Duration::from_micros(250);
-/// A time longer than any store stays open.
-const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 /// Maximum number of search steps from one sample.
 const STEPS_MAX: usize = 1024;
 
@@ -52,35 +45,7 @@ impl DbInner {
         drop(queue);
         if was_empty {
             self.work.notify_all();
-        } else {
-            self.write_throttle.hints_behind.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Delays a writer until the search catches up with recent deletes. While deletes are ahead of
-    /// the search, a reader steps over everything that the search has not reached. Called after a
-    /// delete that requested a search; where several threads write, another of them may wait. A
-    /// wait takes at most 2 ms, and all waits take at most a quarter of the time.
-    #[cold]
-    pub fn wait_for_hints(&self) {
-        if !self.write_throttle.hints_behind.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        let began = Instant::now();
-        let mut queue = self.queue.lock();
-        if queue.hints_unawaited_until.is_some_and(|until| began < until) {
-            return;
-        }
-        for _ in 0..WAITS_MAX {
-            if queue.hint_samples.len() < 2 || queue.is_stopped() {
-                break;
-            }
-            self.idle.wait_for(&mut queue, WAIT);
-        }
-        let waited = began.elapsed();
-        queue.hints_unawaited_until = queue.hints_unawaited_until.max(Some(began + 4 * waited));
-        drop(queue);
-        self.counters.slowed_us.add(waited.as_micros() as u64);
     }
 
     /// Publishes the list `hints` to readers. The caller holds the commit lock.
@@ -200,14 +165,7 @@ struct SampleGuard<'a>(&'a DbInner);
 
 impl Drop for SampleGuard<'_> {
     fn drop(&mut self) {
-        let mut queue = self.0.queue.lock();
-        queue.hint_samples.pop_front();
-        if std::thread::panicking() {
-            // A custom key order panicked and the thread is gone, so writers must not wait for it.
-            queue.hints_unawaited_until = Some(Instant::now() + FOR_EVER);
-        }
-        drop(queue);
-        self.0.idle.notify_all();
+        self.0.queue.lock().hint_samples.pop_front();
     }
 }
 

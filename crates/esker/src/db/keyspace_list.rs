@@ -17,11 +17,11 @@ pub(crate) struct KeyspaceList {
 }
 
 impl KeyspaceList {
-    /// Creates the list of a catalog. `store` is the address of the open store.
-    pub fn new(catalog: &Catalog, store: usize) -> KeyspaceList {
+    /// Creates the list of a catalog. `opening` is the number of the opening.
+    pub fn new(catalog: &Catalog, opening: u64) -> KeyspaceList {
         let mut list = KeyspaceList::default();
         for spec in catalog.keyspaces() {
-            list.insert(Arc::new(KeyspaceState::new(spec.id, spec.tree, store, &spec.name)));
+            list.insert(Arc::new(KeyspaceState::new(spec.id, spec.tree, opening, &spec.name)));
         }
         list
     }

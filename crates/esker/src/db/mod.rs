@@ -7,6 +7,7 @@ mod compaction_yield;
 mod dir;
 mod hints;
 pub mod keyspace;
+mod keyspace_catalog;
 mod keyspace_list;
 pub(crate) mod lifecycle;
 pub mod open;
@@ -19,8 +20,10 @@ pub mod snapshot;
 mod snapshot_list;
 pub(crate) mod state;
 pub mod stats;
+mod table_output;
 mod thread_roles;
 mod threads;
+mod tree;
 mod trees;
 pub mod txn;
 pub mod verify;
@@ -346,8 +349,9 @@ impl Db {
         writer.sync_logs(&*self.inner)
     }
 
-    /// Compacts the keys between `start` and `end` (all keys when `None`) into the deepest level,
-    /// drops deleted and overwritten entries, and waits until that is done.
+    /// Compacts the keys of the default keyspace between `start` and `end` (all its keys when `None`)
+    /// into the deepest level, drops deleted and overwritten entries, and waits until that is done.
+    /// [`Keyspace::compact_range`](crate::Keyspace::compact_range) does so for another keyspace.
     pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.inner.compact_range(&self.inner.trees()[0], start, end)
     }

@@ -8,7 +8,7 @@
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
@@ -22,7 +22,7 @@ use super::replay::{Replayed, Spill, replay};
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Queue, WriteParams};
 use super::thread_roles::Threads;
-use super::trees::{Tree, known_orders, trees_of};
+use super::tree::{Tree, known_orders, trees_of};
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::cache::BlockCache;
@@ -294,6 +294,9 @@ fn open_existing(
     Ok(Db { inner, open })
 }
 
+/// Number of openings of stores in this process.
+static OPENINGS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 #[allow(clippy::too_many_arguments)]
 fn assemble(
     fs: Arc<dyn Fs>,
@@ -321,9 +324,11 @@ fn assemble(
     };
     let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
     let dropped = versions.catalog().dropped().collect();
-    Arc::new_cyclic(|me: &Weak<DbInner>| DbInner {
-        keyspaces: Arc::new(Mutex::new(KeyspaceList::new(versions.catalog(), me.as_ptr().addr()))),
+    let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+    Arc::new_cyclic(|me| DbInner {
+        keyspaces: Arc::new(Mutex::new(KeyspaceList::new(versions.catalog(), opening))),
         dropped: Mutex::new(dropped),
+        opening,
         me: me.clone(),
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),

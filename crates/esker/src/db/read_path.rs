@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::ops::Bound;
 
 use super::state::DbInner;
-use super::trees::Tree;
+use super::tree::Tree;
 use crate::base::epoch::EpochGuard;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;

@@ -14,9 +14,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::background::{level_zero_slice, table_options};
 use super::dir::list_dir;
-use super::trees::{Tree, fresh_memtables};
+use super::table_output::{level_zero_slice, table_options};
+use super::tree::{Tree, fresh_memtables};
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId};

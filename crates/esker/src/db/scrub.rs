@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::state::DbInner;
-use super::trees::Tree;
+use super::tree::Tree;
 use crate::base::units::MIB;
 use crate::error::Result;
 use crate::tree::fragment::FileMeta;

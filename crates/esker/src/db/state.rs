@@ -4,20 +4,19 @@
 //! `Committer.state` → `manual_job` → `versions` → `queue` → `read_state_change`, or the times of
 //! `write_throttle`. `Committer.queue` and then a request's signal are taken alone, or under
 //! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of the
-//! chunk pool and of the list of files to remove, `threads.ended`, and those of the lock table of
-//! transactions are taken last. No thread waits for a key of that table while it holds a lock of the
-//! store. No lock is held while a table is read or written, with these exceptions. `versions` is
-//! held while its own manifest record is written and synced. [`Db::remove`](crate::Db::remove) and
-//! the last attempt of a transaction's commit (`Committer::commit_if`) hold `Committer.state` while
-//! they read a table. A transaction that waits for a lock, or checks a key that it has locked, holds
-//! its own state. In manual background mode, flushes and compactions run
-//! in calls that block other calls.
+//! chunk pool and of the list of files to remove, `threads.ended`, `keyspaces`, `dropped`, and those
+//! of the lock table of transactions are taken last. No thread waits for a key of that table while
+//! it holds a lock of the store. No lock is held while a table is read or written, with these
+//! exceptions. `versions` is held while its own manifest record is written and synced.
+//! [`Db::remove`](crate::Db::remove) and the last attempt of a transaction's commit
+//! (`Committer::commit_if`) hold `Committer.state` while they read a table. A transaction that checks
+//! a key that it has locked holds its own state. In manual background mode, flushes and compactions
+//! run in calls that block other calls.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
@@ -26,7 +25,7 @@ use super::keyspace_list::KeyspaceList;
 use super::pending_wal::PendingWal;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
-use super::trees::Tree;
+use super::tree::Tree;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;
@@ -79,8 +78,6 @@ pub(crate) struct Queue {
     pub pending_wal: PendingWal,
     /// Deleted keys around which the search may find empty-range hints.
     pub hint_samples: VecDeque<Vec<u8>>,
-    /// Until this time no writer waits for the search.
-    pub hints_unawaited_until: Option<Instant>,
     /// Number of flushes started.
     pub flush_tries: u64,
     /// Error of the last flush, until the next attempt.
@@ -172,6 +169,8 @@ pub(crate) struct DbInner {
     pub trees: ArcSwap<Vec<Arc<Tree>>>,
     /// The keyspaces except the default one. Changed under the lock of `versions`.
     pub keyspaces: Arc<Mutex<KeyspaceList>>,
+    /// Number of this opening, which no other opening in this process has.
+    pub opening: u64,
     /// Dropped keyspaces whose entries are still in tables, with their trees.
     pub dropped: Mutex<VecDeque<(KeyspaceId, TreeId)>>,
     pub cache: Arc<BlockCache<Layout>>,

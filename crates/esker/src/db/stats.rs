@@ -4,7 +4,7 @@ use crate::base::sync::atomic::Ordering;
 use std::cmp::Ordering as KeyOrdering;
 
 use super::state::DbInner;
-use super::trees::Tree;
+use super::tree::Tree;
 use crate::error::Result;
 use crate::metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
 use crate::read::ReadState;

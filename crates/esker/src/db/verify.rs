@@ -7,7 +7,7 @@
 use super::Db;
 use super::dir::list_dir;
 use super::state::DbInner;
-use super::trees::Tree;
+use super::tree::Tree;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::tree::current::Current;

@@ -44,11 +44,7 @@ impl DbInner {
         }
         self.throttle(payload.len() as u64);
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
-        let outcome = self.committer.commit(payload, count, user_bytes, durability, self).map(drop);
-        if self.write_throttle.hints_behind.load(Ordering::Relaxed) {
-            self.wait_for_hints();
-        }
-        outcome
+        self.committer.commit(payload, count, user_bytes, durability, self).map(drop)
     }
 
     /// Commits an encoded batch of a transaction if `check` finds no conflict.
@@ -64,11 +60,7 @@ impl DbInner {
         self.throttle(payload.len() as u64);
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let batch = (payload, count, user_bytes);
-        let outcome = self.committer.commit_checked(batch, durability, check, self).map(drop);
-        if self.write_throttle.hints_behind.load(Ordering::Relaxed) {
-            self.wait_for_hints();
-        }
-        outcome
+        self.committer.commit_checked(batch, durability, check, self).map(drop)
     }
 
     /// Commits an encoded batch if `condition` returns true. No other write is committed between

@@ -37,8 +37,6 @@ pub(super) struct Times {
 pub(crate) struct WriteThrottle {
     /// Near stall: whether the next full memtable would make writers wait.
     pub(super) near_stall: AtomicBool,
-    /// Whether deletes are ahead of the search for empty-range hints.
-    pub hints_behind: AtomicBool,
     /// Recent flush rate, in memtable bytes per second; 0 before the first flush.
     flush_rate: AtomicU64,
     /// Bytes written since a writer last read the clock.

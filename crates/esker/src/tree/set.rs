@@ -44,6 +44,15 @@ impl Writer {
     }
 }
 
+/// Returns a number above `current` that no manifest has. An unused manifest may exist under the next
+/// number.
+fn unused_manifest(fs: &dyn Fs, dir: &Path, current: u64) -> Result<u64> {
+    let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
+    let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name));
+    let used = used.filter(|number| names::is_reached(*number, current)).max();
+    Ok(used.unwrap_or(0).max(current) + 1)
+}
+
 /// Adds the trees that `edit` adds to the catalog.
 ///
 /// # Errors
@@ -172,11 +181,7 @@ impl VersionSet {
             let process = fork::process();
             Arc::new(Purger::new(fs.clone(), dir.to_path_buf(), process))
         });
-        // An unused manifest may exist under the next number.
-        let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
-        let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name));
-        let used = used.filter(|number| names::is_reached(*number, slot.manifest)).max();
-        let next_manifest = used.unwrap_or(0).max(slot.manifest) + 1;
+        let next_manifest = unused_manifest(&*fs, dir, slot.manifest)?;
         let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
         let order = &orders[0];
         let mut forest = Forest::empty(order.clone());

@@ -19,7 +19,7 @@ use esker::internals::{KeyBuf, Rows};
 use esker::internals::{Kind, SEQNO_MAX};
 use esker::internals::{LogReader, LogWriter};
 use esker::internals::{ManifestWriter, manifest};
-use esker::internals::{Ops, ops};
+use esker::internals::{Op, Ops, ops};
 use esker::internals::{ReadConfig, Table, TableOptions, TableSource, TableWriter};
 use esker::{BlockLayout, Compression, KeyOrder, OPTIONS, Options};
 use esker::{CachePolicy, IndexSearch};
@@ -87,11 +87,7 @@ pub fn batch(input: &[u8]) {
             whole = false;
             break;
         };
-        match op.kind {
-            Kind::Put => ops::encode_put(&mut again, op.key, op.value),
-            Kind::Delete => ops::encode_delete(&mut again, op.key),
-            Kind::RangeDelete => ops::encode_range_delete(&mut again, op.key, op.value),
-        }
+        ops::encode(&mut again, &op);
     }
     if whole {
         let same = Ops::new(&again).flatten().eq(Ops::new(input).flatten());
@@ -103,6 +99,7 @@ pub fn batch_seeds() -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     ops::encode_put(&mut out, b"key", &[7; 200]);
     ops::encode_delete(&mut out, b"another");
+    ops::encode(&mut out, &Op { kind: Kind::Put, tree: 300, key: b"\0\0\0\x02key", value: b"1" });
     ops::encode_range_delete(&mut out, b"a", b"z");
     ops::encode_put(&mut out, b"", b"");
     vec![out, Vec::new()]

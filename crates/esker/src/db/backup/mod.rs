@@ -27,7 +27,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Db;
 use super::state::DbInner;
-use super::trees::Tree;
+use super::tree::Tree;
 use crate::error::{Error, Result};
 use crate::fs::OsFs;
 use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};

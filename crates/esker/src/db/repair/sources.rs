@@ -15,7 +15,7 @@ use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
 use crate::compaction::TreeLimits;
 use crate::db::dir::list_dir;
-use crate::db::trees::{known_orders, options_of, stored_order_of};
+use crate::db::tree::{known_orders, options_of, stored_order_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Fs;
 use crate::metrics::LEVELS;

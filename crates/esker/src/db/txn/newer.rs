@@ -6,7 +6,7 @@ use crate::base::key::SeqNo;
 use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
 use crate::db::state::DbInner;
-use crate::db::trees::Tree;
+use crate::db::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::ReadState;
 use crate::read::newer::NewerThan;

@@ -24,7 +24,7 @@ use crate::base::ops;
 use crate::db::Db;
 use crate::db::keyspace::KeyspaceOptions;
 use crate::db::state::DbInner;
-use crate::db::trees::Tree;
+use crate::db::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
 use crate::tree::catalog::{NAME_BYTES_MAX, PREPARED_KEYSPACE};

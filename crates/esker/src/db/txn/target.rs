@@ -7,7 +7,7 @@ use crate::base::order::KeyOrder;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
 use crate::db::state::DbInner;
-use crate::db::trees::Tree;
+use crate::db::tree::Tree;
 use crate::error::{Error, Result};
 use crate::read::scan::{DbIterator, KeyBounds};
 use crate::txn::item::{Item, KeyRange};

@@ -1,0 +1,65 @@
+//! How an open store writes its tables: the configuration of an output, by tree and level.
+
+use super::state::DbInner;
+use super::tree::Tree;
+use crate::base::keyspace::TreeId;
+use crate::base::sync::atomic::Ordering;
+use crate::options::Options;
+use crate::table::{FilterConfig, TableOptions};
+use crate::tree::edit::{AddedFile, AddedSlice};
+use crate::tree::output::{NewFile, Opened, OutputConfig};
+
+impl DbInner {
+    /// Returns the configuration for writing a table of a level of `tree` now.
+    pub fn output_config(&self, tree: &Tree, level: usize) -> OutputConfig {
+        let options = tree.options.load();
+        let numbers = self.numbers.clone();
+        let seed = self.next_id();
+        let mut step = 0u64;
+        OutputConfig {
+            fs: self.fs.clone(),
+            dir: self.dir.clone(),
+            table: table_options(&options, tree.id, level),
+            read: tree.tables.config().clone(),
+            file_size_max_bytes: options.file_size_max_bytes,
+            verify: options.verify_tables,
+            next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
+            next_table_id: Box::new(move || {
+                step += 1;
+                crate::base::checksum::checksum(&step.to_le_bytes(), seed) | 1
+            }),
+            opened: Some(Opened::new(&tree.tables)),
+            over_others: level == 0,
+        }
+    }
+}
+
+/// Returns the slice of a new file of level 0.
+pub(super) fn level_zero_slice(file: NewFile, order: u64) -> AddedSlice {
+    let NewFile { number, info, hi } = file;
+    AddedSlice { level: 0, order, file: AddedFile::New { number, info }, lo: None, hi }
+}
+
+/// Returns the table options for a level of `tree` under `options`.
+pub(super) fn table_options(options: &Options, tree: TreeId, level: usize) -> TableOptions {
+    let filter = match (&options.filter_policy, options.filter_bits_per_key) {
+        (Some(policy), _) => FilterConfig::Custom(policy.clone()),
+        (None, bits) if bits > 0.0 && options.key_order.equal_keys_are_identical() => {
+            FilterConfig::Bloom { bits_per_key: bits }
+        }
+        _ => FilterConfig::None,
+    };
+    TableOptions {
+        order: options.key_order.clone(),
+        block_size_bytes: options.block_size_bytes as usize,
+        layout: options.block_layout,
+        restart_interval: options.restart_interval as usize,
+        compression: match options.compression_upper {
+            Some(upper) if level <= 1 => upper,
+            _ => options.compression,
+        },
+        compression_level: options.compression_level as i32,
+        filter,
+        tree,
+    }
+}

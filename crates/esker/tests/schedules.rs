@@ -403,8 +403,8 @@ fn put_is_visible_despite_concurrent_empty_range_hint() {
     explore(4, || a_put_into_a_hint(true));
 }
 
-/// Runs two threads of transactions, each of which rewrites `x` as it was and adds one to `n`, and a
-/// thread of plain writes, which counts `x` up.
+/// Runs two threads of transactions, each of which rewrites `x` as it was and adds one to `n`, and
+/// a thread of plain writes, which counts `x` up.
 fn transactions_under(isolation: Isolation, concurrency: Concurrency) {
     let options = tiny(Policy::Fluid, MemtableKind::Btree);
     let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());

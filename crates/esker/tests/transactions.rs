@@ -1,6 +1,6 @@
 //! Transactions: what each isolation permits and prevents, in both kinds of concurrency, and what
-//! bad use gets. The scenarios are those of Martin Kleppmann's Hermitage and of Adya's phenomena, in
-//! words of our own.
+//! bad use gets. The scenarios are those of Martin Kleppmann's Hermitage and of Adya's phenomena,
+//! in words of our own.
 
 mod common;
 

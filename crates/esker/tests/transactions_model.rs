@@ -364,8 +364,8 @@ impl Open {
     }
 }
 
-/// Interleaves optimistic transactions and plain writes. Each commit must succeed or fail exactly as
-/// the model says.
+/// Interleaves optimistic transactions and plain writes. Each commit must succeed or fail exactly
+/// as the model says.
 fn interleave(seed: u64) -> (u32, u32) {
     let (db, keyspaces) = store();
     let mut rng = SplitMix64::new(seed);

@@ -154,8 +154,8 @@ fn a_prepared_transaction_waits_for_its_resolution_through_openings() {
     }
 }
 
-/// Runs `work` on a store with a power cut after each of its file operations. Returns for each image
-/// what `see` finds in the store.
+/// Runs `work` on a store with a power cut after each of its file operations. Returns for each
+/// image what `see` finds in the store.
 fn images<R>(
     before: impl Fn(&Db),
     work: impl Fn(&Db) -> esker::Result<()>,

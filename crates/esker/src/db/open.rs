@@ -297,6 +297,27 @@ fn open_existing(
 /// Number of openings of stores in this process.
 static OPENINGS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
+/// Returns the writer state after the recovery. It has no log yet.
+fn first_writer(
+    options: &Options,
+    transactions: &Transactions,
+    replayed: &Replayed,
+) -> WriterState {
+    WriterState {
+        log: None,
+        unsynced_logs: Vec::new(),
+        memtables: replayed.memtables.clone(),
+        others_bytes: replayed.memtables.others_bytes() as u64,
+        next_seqno: replayed.last_seqno + 1,
+        unlogged: false,
+        next_log_requested: false,
+        hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
+        oracle: CommitOracle::new(transactions.watch.clone(), replayed.last_seqno),
+        poisoned: None,
+        visible: Arc::new(Visible::new(replayed.last_seqno)),
+    }
+}
+
 #[allow(clippy::too_many_arguments)]
 fn assemble(
     fs: Arc<dyn Fs>,
@@ -309,19 +330,7 @@ fn assemble(
     replayed: &Replayed,
 ) -> Arc<DbInner> {
     let transactions = Transactions::default();
-    let writer = WriterState {
-        log: None,
-        unsynced_logs: Vec::new(),
-        memtables: replayed.memtables.clone(),
-        others_bytes: replayed.memtables.others_bytes() as u64,
-        next_seqno: replayed.last_seqno + 1,
-        unlogged: false,
-        next_log_requested: false,
-        hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
-        oracle: CommitOracle::new(transactions.watch.clone(), replayed.last_seqno),
-        poisoned: None,
-        visible: Arc::new(Visible::new(replayed.last_seqno)),
-    };
+    let writer = first_writer(&options, &transactions, replayed);
     let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
     let dropped = versions.catalog().dropped().collect();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);

@@ -3,15 +3,15 @@
 //! Lock order, outermost first: a transaction's own state → `options_change` → `Committer.next` →
 //! `Committer.state` → `manual_job` → `versions` → `queue` → `read_state_change`, or the times of
 //! `write_throttle`. `Committer.queue` and then a request's signal are taken alone, or under
-//! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of the
-//! chunk pool and of the list of files to remove, `threads.ended`, `keyspaces`, `dropped`, and those
-//! of the lock table of transactions are taken last. No thread waits for a key of that table while
-//! it holds a lock of the store. No lock is held while a table is read or written, with these
+//! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of
+//! the chunk pool and of the list of files to remove, `threads.ended`, `keyspaces`, `dropped`, and
+//! those of the lock table of transactions are taken last. No thread waits for a key of that table
+//! while it holds a lock of the store. No lock is held while a table is read or written, with these
 //! exceptions. `versions` is held while its own manifest record is written and synced.
 //! [`Db::remove`](crate::Db::remove) and the last attempt of a transaction's commit
-//! (`Committer::commit_if`) hold `Committer.state` while they read a table. A transaction that checks
-//! a key that it has locked holds its own state. In manual background mode, flushes and compactions
-//! run in calls that block other calls.
+//! (`Committer::commit_if`) hold `Committer.state` while they read a table. A transaction that
+//! checks a key that it has locked holds its own state. In manual background mode, flushes and
+//! compactions run in calls that block other calls.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;

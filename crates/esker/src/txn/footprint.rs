@@ -1,9 +1,9 @@
 //! What a commit of a transaction must check: the items that it wrote or read, and the sequence
 //! number after which none of them may have been written.
 //!
-//! A leader of a write group checks the footprints of other threads' transactions, so a footprint is
-//! shared. Where the oracle is not certain, the leader notes the number up to which the store can
-//! answer, and the transaction's own thread asks the store ([`Footprint::take_asked`]).
+//! A leader of a write group checks the footprints of other threads' transactions, so a footprint
+//! is shared. Where the oracle is not certain, the leader notes the number up to which the store
+//! can answer, and the transaction's own thread asks the store ([`Footprint::take_asked`]).
 
 use std::sync::Arc;
 

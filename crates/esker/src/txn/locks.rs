@@ -1,13 +1,13 @@
 //! The lock table: keys and key ranges that transactions have locked, and the waits for them.
 //!
 //! A lock is shared or exclusive. Locks of keys are in stripes, by the hash of the key, with the
-//! exact key. Locks of ranges are one list. A transaction keeps its locks until its end. It may turn
-//! a shared lock of a key into an exclusive one.
+//! exact key. Locks of ranges are one list. A transaction keeps its locks until its end. It may
+//! turn a shared lock of a key into an exclusive one.
 //!
 //! A request that meets a lock of another transaction waits until its time is up, or finds that it
-//! closes a cycle of waits ([`super::waits`]). Waiters sleep on one condition variable. Every release
-//! signals it, and every new shared lock, which may be one more to wait for. They look again after
-//! [`RECHECK`], too: an exclusive lock of a key may be one more to wait for in a range.
+//! closes a cycle of waits ([`super::waits`]). Waiters sleep on one condition variable. Every
+//! release signals it, and every new shared lock, which may be one more to wait for. They look
+//! again after [`RECHECK`], too: an exclusive lock of a key may be one more to wait for in a range.
 //!
 //! Invariants:
 //! 1. A request for a key holds the list of ranges for reading, and a request for a range holds it
@@ -133,13 +133,13 @@ impl Default for LockTable {
 }
 
 impl LockTable {
-    /// Locks `item` for `owner`: exclusively if it is a write, otherwise shared. Waits for `wait` at
-    /// most. `order` is the order of the item's tree. Returns whether `owner` did not hold the lock
-    /// before.
+    /// Locks `item` for `owner`: exclusively if it is a write, otherwise shared. Waits for `wait`
+    /// at most. `order` is the order of the item's tree. Returns whether `owner` did not hold the
+    /// lock before.
     ///
     /// # Errors
-    /// `Busy` when the time is up, `Deadlock` when the wait would close a cycle, `Closed`. The owner
-    /// keeps the locks that it has.
+    /// `Busy` when the time is up, `Deadlock` when the wait would close a cycle, `Closed`. The
+    /// owner keeps the locks that it has.
     pub fn lock(
         &self,
         owner: &mut LockOwner,

@@ -3,8 +3,8 @@
 //! [`item`] names what a transaction has written and read. [`footprint`] is what a commit must
 //! check. [`oracle`] answers that check from the recent commits, in a fixed number of bytes.
 //! [`locks`] is the lock table of pessimistic and prepared transactions, and [`waits`] finds
-//! deadlocks. [`writes`] finds a transaction's own writes. [`prepared`] has the record of a prepared
-//! transaction. `db/txn` joins them with the store.
+//! deadlocks. [`writes`] finds a transaction's own writes. [`prepared`] has the record of a
+//! prepared transaction. `db/txn` joins them with the store.
 
 pub mod footprint;
 pub mod item;

@@ -10,14 +10,14 @@
 //!   key. Other keys can only raise it.
 //! * **Range deletes** of recent commits are a bounded list ([`super::recent`]), against which the
 //!   keys are compared.
-//! * **Operations** of recent commits are a bounded list, too, against which ranges are compared. It
-//!   is kept only while a transaction is open that may have ranges.
+//! * **Operations** of recent commits are a bounded list, too, against which ranges are compared.
+//!   It is kept only while a transaction is open that may have ranges.
 //!
-//! The oracle is idle while no transaction is open ([`Watch`]): then a commit only stores its number
-//! in `complete_from`. A transaction first counts itself in the watch and then takes its snapshot.
-//! A commit reads the watch under the writer state's lock, with no order between the two. If it
-//! misses the transaction, then `complete_from` is not below the number of that commit. So either
-//! the commit is in the snapshot, or the transaction is told to ask the store.
+//! The oracle is idle while no transaction is open ([`Watch`]): then a commit only stores its
+//! number in `complete_from`. A transaction first counts itself in the watch and then takes its
+//! snapshot. A commit reads the watch under the writer state's lock, with no order between the two.
+//! If it misses the transaction, then `complete_from` is not below the number of that commit. So
+//! either the commit is in the snapshot, or the transaction is told to ask the store.
 //!
 //! Invariants, under the lock of the writer state:
 //! 1. Every commit with a number above `complete_from` is in the slots and among the range deletes.

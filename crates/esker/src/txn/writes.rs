@@ -184,8 +184,8 @@ impl KeyspaceWrites {
         KeyspaceWrites { order, keys, deleted, ranges: Vec::new() }
     }
 
-    /// Adds a version of `key`. `savepoint` is the number of operations before the newest savepoint,
-    /// or 0.
+    /// Adds a version of `key`. `savepoint` is the number of operations before the newest
+    /// savepoint, or 0.
     pub fn add(&mut self, key: &[u8], version: Version, savepoint: u32) {
         let probe = Probe { order: &self.order, bytes: key };
         let probe: &dyn AsKey = &probe;

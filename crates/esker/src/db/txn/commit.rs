@@ -16,7 +16,8 @@ use crate::write::commit::LARGE_BYTES;
 /// Number of rounds in which the store is asked without the writer state's lock.
 const ROUNDS: u32 = 4;
 
-/// An encoded batch: its payload, the number of its operations, and the bytes of its keys and values.
+/// An encoded batch: its payload, the number of its operations, and the bytes of its keys and
+/// values.
 pub(super) type Encoded<'a> = (&'a [u8], u32, u64);
 
 impl Transaction {
@@ -25,13 +26,13 @@ impl Transaction {
     /// always succeeds.
     ///
     /// After `Ok`, `docs/durability.md` describes what a crash can lose. After an error the
-    /// transaction is rolled back, and nothing was written, except that after `ReadOnly` or `Io` the
-    /// store must be opened again to see whether it contains the writes.
+    /// transaction is rolled back, and nothing was written, except that after `ReadOnly` or `Io`
+    /// the store must be opened again to see whether it contains the writes.
     ///
     /// # Errors
-    /// * `Conflict` when something that the transaction has written, or that it has read and that is
-    ///   protected, was written after its snapshot, or is locked by a prepared transaction. Run the
-    ///   transaction again.
+    /// * `Conflict` when something that the transaction has written, or that it has read and that
+    ///   is protected, was written after its snapshot, or is locked by a prepared transaction. Run
+    ///   the transaction again.
     /// * `NotFound` when one of its keyspaces was dropped.
     /// * `InvalidArgument` after a panic of a key order in one of its calls.
     /// * As [`Db::write`](crate::Db::write).

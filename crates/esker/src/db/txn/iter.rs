@@ -39,7 +39,8 @@ pub struct TransactionIterator {
     cursor: MergedCursor,
     /// Whether the iterator was ever positioned.
     is_placed: bool,
-    /// The direction of `next` or `next_back`, whichever came first. Cursor moves set it to forward.
+    /// The direction of `next` or `next_back`, whichever came first. Cursor moves set it to
+    /// forward.
     forward: bool,
     /// Reads from the other end, once both are in use.
     other: Option<Box<MergedCursor>>,
@@ -61,8 +62,8 @@ impl TransactionIterator {
     /// Moves to the first key within the bounds.
     ///
     /// # Errors
-    /// As [`DbIterator`](crate::DbIterator); `InvalidArgument` after the end of the transaction. The
-    /// same for every other move.
+    /// As [`DbIterator`](crate::DbIterator); `InvalidArgument` after the end of the transaction.
+    /// The same for every other move.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.place(None, true)
     }

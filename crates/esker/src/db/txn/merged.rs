@@ -1,14 +1,14 @@
 //! A cursor over a snapshot with a transaction's own writes over it.
 //!
-//! The cursor has two sides: an iterator over the snapshot (the base), and the next own write in the
-//! direction of the last move. Where both have the same key, the own write counts. The own writes may
-//! change while the cursor is in use. It notices that by [`Shared::changes`] and looks for the next
-//! own write again, so it returns writes that were made ahead of it.
+//! The cursor has two sides: an iterator over the snapshot (the base), and the next own write in
+//! the direction of the last move. Where both have the same key, the own write counts. The own
+//! writes may change while the cursor is in use. It notices that by [`Shared::changes`] and looks
+//! for the next own write again, so it returns writes that were made ahead of it.
 //!
-//! A serializable optimistic transaction must know what the cursor has passed. A seek opens a *visit*
-//! in its reads: the range from the place of the seek to the bound in the direction of the moves. The
-//! end of the visit, at a turn, a further seek or the end of the cursor, shortens the range to what
-//! was passed. A commit that comes before that end checks the whole range.
+//! A serializable optimistic transaction must know what the cursor has passed. A seek opens a
+//! *visit* in its reads: the range from the place of the seek to the bound in the direction of the
+//! moves. The end of the visit, at a turn, a further seek or the end of the cursor, shortens the
+//! range to what was passed. A commit that comes before that end checks the whole range.
 //!
 //! Invariants:
 //! 1. On a base pair, the base stands on it, and `own` is the first own write after it.

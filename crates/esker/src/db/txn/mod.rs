@@ -4,10 +4,11 @@
 //! [`Db::write`](crate::Db::write) would: its durability, its atomicity and its group commit are
 //! those of a batch. What a commit must check is its [footprint](crate::txn::footprint): what the
 //! transaction has written, and, if it is serializable, what it has read. The commit succeeds only
-//! if nothing of the footprint was written after the snapshot. So the committed transactions have an
-//! order, that of their commits, in which each could have run alone at its commit: with all of its
-//! reads under [`Isolation::Serializable`], and with its written keys under [`Isolation::Snapshot`].
-//! A transaction that writes nothing could have run at its snapshot, so its commit checks nothing.
+//! if nothing of the footprint was written after the snapshot. So the committed transactions have
+//! an order, that of their commits, in which each could have run alone at its commit: with all of
+//! its reads under [`Isolation::Serializable`], and with its written keys under
+//! [`Isolation::Snapshot`]. A transaction that writes nothing could have run at its snapshot, so
+//! its commit checks nothing.
 //!
 //! **The check.** It runs under the writer state's lock, right before the batch is logged. The
 //! [oracle](crate::txn::oracle) of recent commits answers it from memory. Where the oracle is not
@@ -17,8 +18,8 @@
 //!
 //! **Certainty of the store.** A compaction may drop tombstones, and may set the sequence number of
 //! an entry to 0. Both concern only entries at or below every snapshot. A transaction holds its
-//! snapshot in the list of snapshots until it ends. So whatever was written after the snapshot still
-//! has its newest entry, or the range tombstone that removed it, with its own number.
+//! snapshot in the list of snapshots until it ends. So whatever was written after the snapshot
+//! still has its newest entry, or the range tombstone that removed it, with its own number.
 //!
 //! **Pessimistic transactions** also lock what they use, and wait for each other instead of failing
 //! at the commit. They are checked at the commit like optimistic ones, because plain writes and
@@ -59,18 +60,18 @@ const PREPARED: &str = "was prepared";
 
 /// Several reads and writes that take effect together, at one moment, or not at all.
 ///
-/// [`Db::transaction`] begins one. It reads the store as of one moment, with its own writes over it.
-/// Its writes become visible to others with [`Transaction::commit`], all at once. Dropping it rolls
-/// it back, as [`Transaction::rollback`] does. It works on all keyspaces: the methods whose names
-/// end in `_in` take one, the others work on the keyspace `default`. A commit and a crash treat it
-/// as one [`Batch`](crate::Batch).
+/// [`Db::transaction`] begins one. It reads the store as of one moment, with its own writes over
+/// it. Its writes become visible to others with [`Transaction::commit`], all at once. Dropping it
+/// rolls it back, as [`Transaction::rollback`] does. It works on all keyspaces: the methods whose
+/// names end in `_in` take one, the others work on the keyspace `default`. A commit and a crash
+/// treat it as one [`Batch`](crate::Batch).
 ///
 /// A conflict is an error of kind [`Conflict`](crate::ErrorKind::Conflict): the transaction has
 /// written nothing and should run again. [`Db::transact`] does that. Plain writes, as [`Db::put`],
 /// count as transactions of one batch, so both can be mixed.
 ///
-/// A transaction may be used from several threads, one call at a time. It keeps the versions that it
-/// can read, so a transaction that is held for long costs space. Its writes and, if it is
+/// A transaction may be used from several threads, one call at a time. It keeps the versions that
+/// it can read, so a transaction that is held for long costs space. Its writes and, if it is
 /// serializable, the keys that it has read are in memory until it ends.
 ///
 /// ```
@@ -201,8 +202,8 @@ impl Transaction {
     /// Sets `key` to `value` at the commit. Later reads of the transaction see it at once.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, when the transaction would have
-    /// more than just under 4 GiB or 2^32 - 1 operations, or after its end; `ReadOnly`. In a
+    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, when the transaction would
+    /// have more than just under 4 GiB or 2^32 - 1 operations, or after its end; `ReadOnly`. In a
     /// pessimistic transaction also `Busy`, `Deadlock` and `Conflict`, as for
     /// [`Transaction::get_for_update`]. An error changes nothing.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
@@ -252,9 +253,9 @@ impl Transaction {
         shared.write(&mut state, &target, key, value)
     }
 
-    /// Deletes every key in `[start, end)` at the commit. An empty or inverted range deletes nothing.
-    /// The whole range is protected: the commit fails if another commit has written a key in it, and
-    /// a pessimistic transaction locks it.
+    /// Deletes every key in `[start, end)` at the commit. An empty or inverted range deletes
+    /// nothing. The whole range is protected: the commit fails if another commit has written a key
+    /// in it, and a pessimistic transaction locks it.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -322,7 +323,8 @@ impl Transaction {
         self.iter_at(Some(keyspace), owned_bounds(&range))
     }
 
-    /// Returns an iterator over the pairs whose key starts with `prefix`. See [`Transaction::iter`].
+    /// Returns an iterator over the pairs whose key starts with `prefix`. See
+    /// [`Transaction::iter`].
     ///
     /// # Errors
     /// Also `InvalidArgument` under a custom key order, which need not keep such keys together.

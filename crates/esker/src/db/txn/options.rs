@@ -14,8 +14,8 @@ pub enum Isolation {
     #[default]
     Snapshot,
     /// The committed transactions give the results of some order in which they run one after the
-    /// other. What a transaction has read is protected as well: keys, keys that it did not find, and
-    /// ranges over which it iterated.
+    /// other. What a transaction has read is protected as well: keys, keys that it did not find,
+    /// and ranges over which it iterated.
     Serializable,
 }
 
@@ -54,8 +54,8 @@ pub struct TransactionOptions {
     /// Maximum time of one wait for a lock, in milliseconds. 0 does not wait. Default: 1,000. An
     /// optimistic transaction waits for locks only in [`Transaction::prepare`](crate::Transaction).
     pub lock_timeout_ms: u64,
-    /// Durability of the commit; the store's `durability` option when `None`. A prepared transaction
-    /// is always durable as a `Sync` write.
+    /// Durability of the commit; the store's `durability` option when `None`. A prepared
+    /// transaction is always durable as a `Sync` write.
     pub durability: Option<Durability>,
     /// Maximum number of times that [`Db::transact`](crate::Db::transact) runs the transaction, at
     /// least 1. Default: 100.

@@ -1,11 +1,11 @@
 //! Prepared transactions: the first half of a commit that several stores or programs decide
 //! together.
 //!
-//! A prepared transaction is a pair in an internal keyspace: its name, and a record of its operations
-//! and of what it has read ([`crate::txn::prepared`]). The pair is put by a batch that is checked as
-//! the transaction's commit would be. The commit of the prepared transaction is one batch, too: its
-//! operations, and the delete of the pair. So a crash at any point leaves the transaction active,
-//! which means rolled back, or prepared, or committed.
+//! A prepared transaction is a pair in an internal keyspace: its name, and a record of its
+//! operations and of what it has read ([`crate::txn::prepared`]). The pair is put by a batch that
+//! is checked as the transaction's commit would be. The commit of the prepared transaction is one
+//! batch, too: its operations, and the delete of the pair. So a crash at any point leaves the
+//! transaction active, which means rolled back, or prepared, or committed.
 //!
 //! Invariants:
 //! 1. From before the check until the resolution, the transaction holds locks of all that it has
@@ -37,12 +37,12 @@ use crate::write::commit::LARGE_BYTES;
 impl Transaction {
     /// Checks the transaction as [`Transaction::commit`] does, and stores it under `name`, durable
     /// as a `Sync` write, but does not make its writes visible. After `Ok` the commit succeeds
-    /// whatever other transactions do: [`Db::commit_prepared`] or [`Db::rollback_prepared`] ends the
-    /// transaction, also after a crash, and [`Db::prepared_transactions`] lists it.
+    /// whatever other transactions do: [`Db::commit_prepared`] or [`Db::rollback_prepared`] ends
+    /// the transaction, also after a crash, and [`Db::prepared_transactions`] lists it.
     ///
-    /// Until then, other transactions cannot write what it has written or read, and cannot read what
-    /// it writes for an update: their commits return `Conflict`, and pessimistic ones wait for its
-    /// locks. Plain writes are not stopped; the commit writes over them.
+    /// Until then, other transactions cannot write what it has written or read, and cannot read
+    /// what it writes for an update: their commits return `Conflict`, and pessimistic ones wait for
+    /// its locks. Plain writes are not stopped; the commit writes over them.
     ///
     /// ```
     /// use esker::{Db, Options, TransactionOptions};

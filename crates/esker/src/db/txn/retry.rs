@@ -35,8 +35,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Every error of `work` or of the commit other than `Conflict` and `Deadlock`, after a rollback.
-    /// These two after `attempts_max` runs.
+    /// Every error of `work` or of the commit other than `Conflict` and `Deadlock`, after a
+    /// rollback. These two after `attempts_max` runs.
     pub fn transact<R>(
         &self,
         options: TransactionOptions,

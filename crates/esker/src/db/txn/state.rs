@@ -1,14 +1,14 @@
 //! The state of a transaction: its snapshot, its writes, what it has read, and its locks.
 //!
-//! **Snapshot.** An optimistic transaction takes its snapshot when it begins. A pessimistic one takes
-//! it in its first call, after that call has its lock. So a transaction that first locks what it is
-//! about to change sees what the holder before it has committed.
+//! **Snapshot.** An optimistic transaction takes its snapshot when it begins. A pessimistic one
+//! takes it in its first call, after that call has its lock. So a transaction that first locks what
+//! it is about to change sees what the holder before it has committed.
 //!
 //! **A lock of a changed key.** After a wait for a lock, the key is often newer than the snapshot.
 //! Then the snapshot moves to the present, if nothing that the transaction has used so far was
-//! written since ([`Shared::lock`]): the transaction could as well have begun now. It cannot move if
-//! the transaction has read without locks, as a plain get does under snapshot isolation. Then the
-//! call returns `Conflict`.
+//! written since ([`Shared::lock`]): the transaction could as well have begun now. It cannot move
+//! if the transaction has read without locks, as a plain get does under snapshot isolation. Then
+//! the call returns `Conflict`.
 //!
 //! Invariants:
 //! 1. While the transaction is active, the snapshot is in the list of snapshots. A new snapshot is
@@ -170,8 +170,8 @@ impl Shared {
     /// the item is as in the snapshot.
     ///
     /// # Errors
-    /// `Busy`, `Deadlock`, `Closed`. `Conflict` when the item was written after the snapshot and the
-    /// snapshot cannot move. `Corruption`, `Io`.
+    /// `Busy`, `Deadlock`, `Closed`. `Conflict` when the item was written after the snapshot and
+    /// the snapshot cannot move. `Corruption`, `Io`.
     pub fn lock(&self, state: &mut State, target: &Target<'_>, item: &Item<'_>) -> Result<()> {
         let (inner, wait) = (self.inner(), self.options.lock_timeout());
         let locks = &inner.transactions.locks;

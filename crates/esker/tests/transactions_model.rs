@@ -309,7 +309,9 @@ impl Open {
 
     fn note(&mut self, write: &Write) {
         match write {
-            Write::Put(at, key) => drop(self.written_since.insert((*at, form(*at, key)))),
+            Write::Put(at, key) => {
+                self.written_since.insert((*at, form(*at, key)));
+            }
             Write::DeleteRange(at, start, end) => {
                 self.ranges_since.push((*at, start.clone(), end.clone()));
             }

@@ -403,7 +403,9 @@ mod tests {
         let mut model = Model::new();
         for (at, op) in ops.iter().enumerate() {
             match op {
-                Op::Write(key) => drop(model.insert(*key, Some(at as u32))),
+                Op::Write(key) => {
+                    model.insert(*key, Some(at as u32));
+                }
                 Op::DeleteRange(start, end) => (*start..*end).for_each(|key| {
                     model.insert(key, None);
                 }),

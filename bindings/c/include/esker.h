@@ -65,6 +65,15 @@
 // The named store, keyspace or backup does not exist; nothing was changed.
 #define ESKER_NOT_FOUND 10
 
+// A transaction conflicts with another commit; nothing was written. Run the transaction again.
+#define ESKER_CONFLICT 11
+
+// The wait for a lock ended without the lock; nothing was written.
+#define ESKER_BUSY 12
+
+// Transactions wait for each other's locks; nothing was written. Run the transaction again.
+#define ESKER_DEADLOCK 13
+
 // The store's option `durability` decides.
 #define ESKER_DURABILITY_DEFAULT 0
 

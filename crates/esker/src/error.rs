@@ -32,6 +32,13 @@ pub enum ErrorKind {
     ReadOnly,
     /// The handle was closed.
     Closed,
+    /// A transaction conflicts with another commit. Nothing was written. Run the transaction again.
+    Conflict,
+    /// The wait for a lock ended without the lock. Nothing was written.
+    Busy,
+    /// Transactions wait for each other's locks. Nothing was written. Roll the transaction back and
+    /// run it again.
+    Deadlock,
 }
 
 impl ErrorKind {
@@ -47,6 +54,9 @@ impl ErrorKind {
         ErrorKind::Incompatible,
         ErrorKind::ReadOnly,
         ErrorKind::Closed,
+        ErrorKind::Conflict,
+        ErrorKind::Busy,
+        ErrorKind::Deadlock,
     ];
 
     /// Returns the name that the command line and the bindings print, such as `corruption`.
@@ -61,6 +71,9 @@ impl ErrorKind {
             ErrorKind::Incompatible => "incompatible",
             ErrorKind::ReadOnly => "read-only",
             ErrorKind::Closed => "closed",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::Busy => "busy",
+            ErrorKind::Deadlock => "deadlock",
         }
     }
 }

@@ -26,6 +26,7 @@
 //! |---|---|
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
+//! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
@@ -52,6 +53,7 @@ pub mod perf;
 mod read;
 mod table;
 mod tree;
+mod txn;
 mod wal;
 mod write;
 
@@ -62,6 +64,7 @@ pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
 pub use db::snapshot::Snapshot;
 pub use db::status_file::LiveStatus;
+pub use db::txn::{Concurrency, Isolation, Transaction, TransactionIterator, TransactionOptions};
 pub use db::verify::VerifyReport;
 pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
@@ -89,6 +92,7 @@ const _: () = {
     is_send_and_sync::<Db>();
     is_send_and_sync::<Keyspace>();
     is_send_and_sync::<Snapshot>();
+    is_send_and_sync::<Transaction>();
     is_send_and_sync::<Slice>();
     is_send_and_sync::<Batch>();
     is_send_and_sync::<Options>();
@@ -96,4 +100,5 @@ const _: () = {
     is_send_and_sync::<Metrics>();
     is_send_and_sync::<Event>();
     is_send::<DbIterator>();
+    is_send::<TransactionIterator>();
 };

@@ -85,7 +85,7 @@ pub const LAYERS: &[&[&str]] = &[
     &["base", "options", "metrics", "error", "codec", "observe", "perf"],
     &["fs"],
     &["cache", "wal", "memtable", "table", "iter"],
-    &["tree"],
+    &["tree", "txn"],
     &["write", "flush", "compaction", "read"],
     &["db"],
 ];

@@ -69,7 +69,8 @@ impl DbInner {
     /// Adds an event for the error of a write that was not the fault of its caller.
     #[cold]
     pub fn note_write_error(&self, error: &Error) {
-        if !matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::Closed) {
+        use ErrorKind::{Busy, Closed, Conflict, Deadlock, InvalidArgument};
+        if !matches!(error.kind(), InvalidArgument | Closed | Conflict | Busy | Deadlock) {
             self.note_error("write", error);
         }
     }

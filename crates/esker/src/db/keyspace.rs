@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::read_path::bounds_of_prefix;
 use super::tree::Tree;
 use super::{Db, ReadOptions, WriteOptions, owned_bounds};
-use crate::base::keyspace::{KeyspaceId, KeyspaceState, StoredKey, prefix_end};
+use crate::base::keyspace::{KeyspaceState, StoredKey, prefix_end, stored_bounds};
 use crate::base::ops;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
@@ -112,16 +112,6 @@ impl Own {
     fn key(&self, key: &[u8]) -> StoredKey {
         StoredKey::new(self.state.id, key)
     }
-
-    /// Returns bounds of stored keys for bounds of users' keys.
-    fn bounds(&self, bounds: KeyBounds) -> KeyBounds {
-        let id = self.state.id;
-        let stored = |bound: Bound<Vec<u8>>, end: KeyspaceId| match bound {
-            Bound::Unbounded => Bound::Excluded(prefix_end(end).to_vec()),
-            bound => bound.map(|key| StoredKey::new(id, &key).as_slice().to_vec()),
-        };
-        (stored(bounds.0, id - 1), stored(bounds.1, id))
-    }
 }
 
 impl Keyspace {
@@ -188,6 +178,14 @@ impl Keyspace {
         }
     }
 
+    /// Returns the state and the tree of the keyspace, or `None` for the default keyspace.
+    ///
+    /// # Errors
+    /// `NotFound` when the keyspace was dropped.
+    pub(super) fn parts(&self) -> Result<Option<(&Arc<KeyspaceState>, &Arc<Tree>)>> {
+        Ok(self.own()?.map(|own| (&own.state, &own.tree)))
+    }
+
     /// Sets `key` to `value`.
     ///
     /// # Errors
@@ -232,7 +230,7 @@ impl Keyspace {
         check_key(key)?;
         let mut payload = Vec::with_capacity(key.len() + 16);
         ops::encode_delete_at(&mut payload, Some(own.state.place()), key);
-        self.db.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
+        self.db.inner.write_if(&payload, 1, key.len() as u64, None, || self.contains_key(key))
     }
 
     /// Deletes every key in `[start, end)` with one range tombstone.
@@ -330,7 +328,7 @@ impl Keyspace {
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
         let Some(own) = self.own()? else { return self.db.iter_with(options, bounds) };
         let (seqno, fill_cache) = (self.db.seqno_of(options)?, options.fill_cache);
-        let bounds = own.bounds(bounds);
+        let bounds = stored_bounds(own.state.id, bounds);
         let iter = self.db.inner.iter_at(Some(&own.tree), bounds, seqno, fill_cache)?;
         Ok(iter.in_keyspace(own.state.id))
     }

@@ -19,6 +19,7 @@ use crate::memtable::Memtable;
 use crate::observe::Event;
 use crate::tree::catalog::{
     CatalogChange, DEFAULT_KEYSPACE, KeyspaceSpec, Pairs, TREES_MAX, TreeSpec, check_name,
+    is_internal,
 };
 use crate::tree::edit::VersionEdit;
 use crate::tree::set::VersionSet;
@@ -56,6 +57,7 @@ impl Db {
             return Ok(Some(Keyspace::new(self, None)));
         }
         let state = self.inner.keyspaces.lock().find(name).cloned();
+        let state = state.filter(|_| !is_internal(name));
         let own = state.and_then(|state| {
             let tree = self.inner.trees.load().get(state.tree as usize)?.clone();
             Some(Own { state, tree })
@@ -140,13 +142,17 @@ impl DbInner {
             let message = "the keyspace \"default\" can be neither dropped nor renamed";
             return Err(Error::invalid(message));
         }
-        let found = self.keyspaces.lock().find(name).cloned();
+        let found = self.keyspaces.lock().find(name).cloned().filter(|_| !is_internal(name));
         found.ok_or_else(|| Error::not_found(format!("there is no keyspace \"{name}\"")))
     }
 
-    /// Creates a keyspace, unless it exists.
     fn create_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         check_name(name)?;
+        self.create_any_keyspace(name, options)
+    }
+
+    /// Creates a keyspace, which may be an internal one, unless it exists.
+    pub(super) fn create_any_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         self.check_writable()?;
         let order = options.key_order.name();
         let known = known_orders(&self.options.load());

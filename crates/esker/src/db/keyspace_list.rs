@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::keyspace::{KeyspaceId, KeyspaceState};
-use crate::tree::catalog::Catalog;
+use crate::tree::catalog::{Catalog, is_internal};
 
 /// The keyspaces of an open store, without the default one.
 #[derive(Default)]
@@ -56,9 +56,10 @@ impl KeyspaceList {
         keyspace.mark_dropped();
     }
 
-    /// Returns the names in alphabetical order.
+    /// Returns the names in alphabetical order, without those of internal keyspaces.
     pub fn names(&self) -> Vec<Arc<str>> {
-        let mut names: Vec<Arc<str>> = self.by_name.keys().cloned().collect();
+        let names = self.by_name.keys().filter(|name| !is_internal(name));
+        let mut names: Vec<Arc<str>> = names.cloned().collect();
         names.sort_unstable();
         names
     }

@@ -125,6 +125,7 @@ impl DbInner {
         self.queue.lock().stop = true;
         self.work.notify_all();
         self.idle.notify_all();
+        self.transactions.locks.close();
         if let Some(purger) = &self.purger {
             purger.end();
         }

@@ -31,6 +31,7 @@ mod thread_roles;
 mod threads;
 mod tree;
 mod trees;
+pub mod txn;
 pub mod verify;
 mod wait;
 mod wal_preallocation;
@@ -282,7 +283,7 @@ impl Db {
         check_key(key)?;
         let mut payload = Vec::with_capacity(key.len() + 8);
         ops::encode_delete(&mut payload, key);
-        self.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
+        self.inner.write_if(&payload, 1, key.len() as u64, None, || self.contains_key(key))
     }
 
     /// Deletes every key in `[start, end)` with one range tombstone. An empty or inverted range is

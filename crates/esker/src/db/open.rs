@@ -41,6 +41,8 @@ use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
+use crate::txn::Transactions;
+use crate::txn::oracle::CommitOracle;
 use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
 use crate::write::hints::HintKeeper;
@@ -296,8 +298,11 @@ fn open_existing(
     let inner = assemble(fs, dir, (options, sizes), lock, cache, trees, versions, &replayed);
     if !read_only {
         inner.watch_removals();
-        let begun = inner.begin_writing(&replayed).and_then(|()| inner.start_threads());
-        begun.inspect_err(|error| inner.announce_failed_open(error))?;
+        inner.begin_writing(&replayed).inspect_err(|error| inner.announce_failed_open(error))?;
+    }
+    inner.load_prepared().inspect_err(|error| inner.announce_failed_open(error))?;
+    if !read_only {
+        inner.start_threads().inspect_err(|error| inner.announce_failed_open(error))?;
     }
     inner.announce_open(&replayed, began.elapsed());
     let open = Arc::new(OpenHandle::new(inner.clone()));
@@ -306,6 +311,27 @@ fn open_existing(
 
 /// Number of openings of stores in this process.
 static OPENINGS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// Returns the writer state after the recovery. It has no log yet.
+fn first_writer(
+    options: &Options,
+    transactions: &Transactions,
+    replayed: &Replayed,
+) -> WriterState {
+    WriterState {
+        log: None,
+        unsynced_logs: Vec::new(),
+        memtables: replayed.memtables.clone(),
+        others_bytes: replayed.memtables.others_bytes() as u64,
+        next_seqno: replayed.last_seqno + 1,
+        unlogged: false,
+        next_log_requested: false,
+        hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
+        oracle: CommitOracle::new(transactions.watch.clone(), replayed.last_seqno),
+        poisoned: None,
+        visible: Arc::new(Visible::new(replayed.last_seqno)),
+    }
+}
 
 #[allow(clippy::too_many_arguments)]
 fn assemble(
@@ -318,18 +344,8 @@ fn assemble(
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
-    let writer = WriterState {
-        log: None,
-        unsynced_logs: Vec::new(),
-        memtables: replayed.memtables.clone(),
-        others_bytes: replayed.memtables.others_bytes() as u64,
-        next_seqno: replayed.last_seqno + 1,
-        unlogged: false,
-        next_log_requested: false,
-        hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
-        poisoned: None,
-        visible: Arc::new(Visible::new(replayed.last_seqno)),
-    };
+    let transactions = Transactions::default();
+    let writer = first_writer(&options, &transactions, replayed);
     let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
     let dropped = versions.catalog().dropped().collect();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
@@ -352,6 +368,7 @@ fn assemble(
         hints: ArcSwap::default(),
         any_hints: AtomicBool::new(false),
         committer: Committer::new(writer),
+        transactions,
         tables: trees[0].tables.clone(),
         trees: ArcSwap::from_pointee(trees),
         cache,

@@ -18,6 +18,7 @@ use crate::iter::hints::Hints;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
 use crate::perf;
+use crate::txn::footprint::Footprint;
 use crate::wal::LogWriter;
 use crate::write::commit::LARGE_BYTES;
 use crate::write::pressure;
@@ -52,6 +53,27 @@ impl DbInner {
         outcome
     }
 
+    /// Commits an encoded batch of a transaction if `check` finds no conflict.
+    pub fn write_checked(
+        &self,
+        payload: &[u8],
+        count: u32,
+        user_bytes: u64,
+        durability: Option<Durability>,
+        check: &Arc<Footprint>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.throttle(payload.len() as u64);
+        let durability = durability.unwrap_or_else(|| self.write_params.durability());
+        let batch = (payload, count, user_bytes);
+        let outcome = self.committer.commit_checked(batch, durability, check, self).map(drop);
+        if let Err(error) = &outcome {
+            self.note_write_error(error);
+        }
+        self.deliver_events();
+        outcome
+    }
+
     /// Commits an encoded batch if `condition` returns true. No other write is committed between
     /// the check and the commit.
     pub fn write_if(
@@ -59,11 +81,12 @@ impl DbInner {
         payload: &[u8],
         count: u32,
         user_bytes: u64,
+        durability: Option<Durability>,
         condition: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
         self.check_writable()?;
         self.throttle(payload.len() as u64);
-        let durability = self.write_params.durability();
+        let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let outcome =
             self.committer.commit_if(payload, count, user_bytes, durability, self, condition);
         self.deliver_events();

@@ -8,6 +8,7 @@ mod counted_get;
 pub mod get;
 mod iter_pool;
 mod multi_get;
+pub mod newer;
 pub mod scan;
 
 use std::borrow::Borrow;
@@ -193,6 +194,15 @@ pub struct Slice(Pinned);
 enum Pinned {
     Memtable(MemSlice),
     Block(BlockSlice),
+    /// A copy: the value of a write that is not committed.
+    Owned(Arc<[u8]>),
+}
+
+impl Slice {
+    /// Returns a slice that holds a copy of `value`.
+    pub(crate) fn copied(value: &[u8]) -> Slice {
+        Slice(Pinned::Owned(Arc::from(value)))
+    }
 }
 
 impl From<MemSlice> for Slice {
@@ -215,6 +225,7 @@ impl Deref for Slice {
         match &self.0 {
             Pinned::Memtable(slice) => slice,
             Pinned::Block(slice) => slice,
+            Pinned::Owned(value) => value,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The function and the valid inputs of each target.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -13,6 +14,8 @@ use esker::internals::Cursor;
 use esker::internals::RangeDelete;
 use esker::internals::VersionEdit;
 use esker::internals::file_names;
+use esker::internals::prepared_record::{self, PreparedRecord};
+use esker::internals::transaction_item::{KeyRange, Reads};
 use esker::internals::{Current, Slot};
 use esker::internals::{FileHeader, LogStart};
 use esker::internals::{KeyBuf, Rows};
@@ -380,6 +383,30 @@ pub fn status_seeds() -> Vec<Vec<u8>> {
         bytes.unwrap_or_default()
     });
     vec![published.unwrap_or_else(|e| panic!("a store in memory: {e}"))]
+}
+
+pub fn prepared(input: &[u8]) {
+    let Ok(record) = PreparedRecord::decode(input) else { return };
+    let count = record.reads.items(record.operations).count();
+    assert!(count >= record.count as usize, "an operation or a read has no item");
+    let again = prepared_record::encode(&record.reads, record.operations);
+    let again = PreparedRecord::decode(&again).expect("an encoded record can be decoded");
+    assert_eq!((again.count, again.operations), (record.count, record.operations));
+    assert_eq!(again.reads.items(again.operations).count(), count);
+}
+
+pub fn prepared_seeds() -> Vec<Vec<u8>> {
+    let mut reads = Reads::default();
+    let mut operations = Vec::new();
+    let empty = prepared_record::encode(&reads, &operations);
+    reads.add_key(0, b"key");
+    reads.add_key(3, b"\0\0\0\x0ekey");
+    let (lo, hi) = (Bound::Included(b"a".to_vec()), Bound::Excluded(b"z".to_vec()));
+    reads.add_range(KeyRange { tree: 0, lo, hi });
+    reads.add_range(KeyRange { tree: 3, lo: Bound::Unbounded, hi: Bound::Unbounded });
+    ops::encode_put(&mut operations, b"key", b"value");
+    ops::encode_range_delete(&mut operations, b"a", b"b");
+    vec![empty, prepared_record::encode(&reads, &operations)]
 }
 
 pub fn options(input: &[u8]) {

@@ -202,6 +202,7 @@ impl DbInner {
         }
         let created = created_tables(0, &edit);
         let forest = versions.apply(edit)?;
+        self.emit_created(&created);
         let files = forest.files();
         opened.iter().for_each(|opened| drop(opened.settle(&files)));
         // Counted first, so that the metrics include every visible table.
@@ -410,6 +411,7 @@ impl DbInner {
             edit.catalog.push(CatalogChange::Purge(id));
         }
         let forest = versions.apply(edit)?;
+        self.emit_created(&created);
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
         // Counted first, so that the metrics include every visible table.

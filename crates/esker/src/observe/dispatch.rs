@@ -332,7 +332,7 @@ mod tests {
             }
         }
         let adds = Arc::new(Adds(StdMutex::new(None), Numbers::default()));
-        let listeners = Arc::new(Listeners::new(std::slice::from_ref(&adds), None));
+        let listeners = Arc::new(Listeners::new(&[adds.clone() as Arc<dyn EventListener>], None));
         *adds.0.lock().unwrap() = Some(listeners.clone());
         listeners.push(|| removed(7));
         listeners.deliver();

@@ -206,10 +206,14 @@ impl DbInner {
     /// Publishes the metrics in the file `STATUS`, if it is time.
     pub(super) fn publish_status_if_due(&self) {
         if self.observers.status.take_turn() {
-            let began = Instant::now();
-            let metrics = self.metrics();
-            self.observers.status.publish(metrics, began.elapsed());
+            self.publish_status();
         }
+    }
+
+    fn publish_status(&self) {
+        let began = Instant::now();
+        let metrics = self.metrics();
+        self.observers.status.publish(metrics, began.elapsed());
     }
 
     /// Announces that the store is open, with what recovery found. The opening took `duration`.
@@ -230,7 +234,11 @@ impl DbInner {
             self.emit(|| Event::RecoveryNote { note: note.clone() });
         }
         self.deliver_events();
-        self.publish_status_if_due();
+        // A thread of the store may have taken the turn without having published yet. The file is
+        // there when the opening returns.
+        if self.observers.status.take_turn() || self.observers.status.awaits_first() {
+            self.publish_status();
+        }
     }
 
     /// Announces that an opening failed after the recovery.

@@ -31,17 +31,62 @@ const DELETE_RANGE: u8 = 0xf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Sets a key.
-    Put { family: u32, key: &'a [u8], value: &'a [u8] },
+    Put {
+        /// Column family.
+        family: u32,
+        /// Key.
+        key: &'a [u8],
+        /// Value.
+        value: &'a [u8],
+    },
     /// Deletes a key.
-    Delete { family: u32, key: &'a [u8] },
+    Delete {
+        /// Column family.
+        family: u32,
+        /// Key.
+        key: &'a [u8],
+    },
     /// Deletes a key that was set once.
-    SingleDelete { family: u32, key: &'a [u8] },
+    SingleDelete {
+        /// Column family.
+        family: u32,
+        /// Key.
+        key: &'a [u8],
+    },
     /// Deletes the keys from `start` (inclusive) to `end` (exclusive).
-    DeleteRange { family: u32, start: &'a [u8], end: &'a [u8] },
+    DeleteRange {
+        /// Column family.
+        family: u32,
+        /// First key.
+        start: &'a [u8],
+        /// First key that stays.
+        end: &'a [u8],
+    },
     /// Merges an operand into a key.
-    Merge { family: u32, key: &'a [u8], operand: &'a [u8] },
+    Merge {
+        /// Column family.
+        family: u32,
+        /// Key.
+        key: &'a [u8],
+        /// Operand.
+        operand: &'a [u8],
+    },
     /// Bytes for the log, which no read returns.
     LogData(&'a [u8]),
+}
+
+impl Record<'_> {
+    /// Returns the number of the column family; 0 for log data.
+    pub fn family(&self) -> u32 {
+        match self {
+            Record::Put { family, .. }
+            | Record::Delete { family, .. }
+            | Record::SingleDelete { family, .. }
+            | Record::DeleteRange { family, .. }
+            | Record::Merge { family, .. } => *family,
+            Record::LogData(_) => 0,
+        }
+    }
 }
 
 /// A position in a batch, to which it can be cut back.

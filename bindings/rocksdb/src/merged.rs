@@ -250,12 +250,12 @@ mod tests {
             let previous = expected.iter().copied().rfind(|known| *known <= key);
             assert_eq!(merged.key().first().copied(), previous, "{}", key as char);
         }
-        for at in 1..expected.len() {
-            merged.seek(Some(&[expected[at]]), true).unwrap();
+        for pair in expected.windows(2) {
+            merged.seek(Some(&pair[1..]), true).unwrap();
             merged.step(false).unwrap();
-            assert_eq!(merged.key(), [expected[at - 1]]);
+            assert_eq!(merged.key(), &pair[..1]);
             merged.step(true).unwrap();
-            assert_eq!(merged.key(), [expected[at]]);
+            assert_eq!(merged.key(), &pair[1..]);
         }
     }
 }

@@ -20,6 +20,9 @@ use esker_c::ffi;
 /// `esker_c::failure`.
 pub const NOT_IMPLEMENTED: i32 = 100;
 
+/// Code of a transaction that was used after its expiration.
+pub const EXPIRED: i32 = 101;
+
 thread_local! {
     static HAS_PENDING: Cell<bool> = const { Cell::new(false) };
     static PENDING: RefCell<Option<Failure>> = const { RefCell::new(None) };
@@ -104,6 +107,7 @@ pub fn text_of(failure: &Failure) -> String {
         ESKER_BUSY => "Operation timed out: Timeout waiting to lock key",
         ESKER_CLOSED => "Shutdown in progress",
         NOT_IMPLEMENTED => "Not implemented",
+        EXPIRED => "Operation expired",
         _ => "IO error",
     };
     format!("{kind}: {}", failure.message)

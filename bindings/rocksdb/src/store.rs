@@ -6,10 +6,10 @@
 //! 2. A store opened for writing was opened with every column family that it has.
 //! 3. Calls from within the store's own comparator are refused.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use esker::{Batch, Db, KeyBounds, KeyOrder, Keyspace, Snapshot, WriteOptions};
 use esker_bindings::calling::{self, Functions};
@@ -47,6 +47,8 @@ pub struct Store {
     families: RwLock<HashMap<u32, Arc<Family>>>,
     functions: Functions,
     is_read_only: bool,
+    /// Names of live transactions.
+    names: Mutex<BTreeSet<String>>,
     /// Names of the settings that have no effect.
     pub accepted: Vec<&'static str>,
 }
@@ -125,6 +127,7 @@ impl Opening<'_> {
             db,
             functions,
             is_read_only: self.is_read_only,
+            names: Mutex::default(),
             accepted,
         });
         self.attach(&store);
@@ -220,6 +223,21 @@ impl Store {
         let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
         families.remove(&family.id());
         Ok(())
+    }
+
+    /// Reserves the name of a transaction.
+    pub fn reserve_name(&self, name: &str) -> Outcome<()> {
+        let is_prepared = self.db.prepared_transactions().iter().any(|known| known == name);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_prepared || !names.insert(name.to_string()) {
+            return Err(Failure::invalid("Transaction name must be unique."));
+        }
+        Ok(())
+    }
+
+    /// Releases the name of a transaction.
+    pub fn release_name(&self, name: &str) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
     /// Applies a batch in RocksDB's format.

@@ -85,7 +85,11 @@ impl<'a> Row<'a> {
             _ => panic!("functions.tsv: {}: unknown way {:?}", self.name, self.how),
         };
         let note = if self.note.is_empty() { "Kept without effect." } else { self.note };
-        let used = |at: usize| body.contains(&format!("a{at}"));
+        let used = |at: usize| {
+            let name = format!("a{at}");
+            let mut found = body.match_indices(&name).map(|(start, _)| start + name.len());
+            found.any(|end| !body[end..].starts_with(|next: char| next.is_ascii_digit()))
+        };
         let arguments = self.arguments.iter().enumerate().map(|(at, kind)| {
             let unused = if used(at) { "" } else { "_" };
             format!("{unused}a{at}: {}", rust(*kind))
@@ -130,7 +134,7 @@ impl<'a> Row<'a> {
     fn getter(&self, key: &str, value: &str) -> String {
         let default = match self.result {
             'd' => format!("f64::to_bits({value}_f64)"),
-            'U' | 'z' | 'u' | 'b' => format!("{value}"),
+            'U' | 'z' | 'u' | 'b' => value.to_string(),
             _ => format!("({value}_i64) as u64"),
         };
         let bits = format!("settings::get(a0, {key:?}, {default})");

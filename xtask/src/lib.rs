@@ -5,6 +5,7 @@ pub mod headers;
 pub mod metrics;
 pub mod options;
 pub mod results;
+pub mod rocksdb;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

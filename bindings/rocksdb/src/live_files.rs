@@ -8,8 +8,9 @@ use std::ffi::{CString, c_char, c_int};
 use esker::TableEntry;
 use esker_c::own::iter::borrowed_ptr;
 
+use crate::db::rocksdb_column_family_handle_t;
 use crate::failure::quiet;
-use crate::store::{DEFAULT, Store, rocksdb_t};
+use crate::store::{DEFAULT, Family, Store, rocksdb_t};
 
 /// Bytes that stand for the column family at the beginning of a key outside of tree 0.
 const PREFIX_BYTES: usize = 4;
@@ -123,4 +124,84 @@ pub extern "C" fn rocksdb_livefiles_largestkey(
 #[unsafe(no_mangle)]
 pub extern "C" fn rocksdb_livefiles_destroy(files: Option<Box<rocksdb_livefiles_t>>) {
     drop(files);
+}
+
+/// The tables of a column family by level.
+pub struct rocksdb_column_family_metadata_t {
+    name: String,
+    /// Number and bytes of the tables of each level.
+    levels: Vec<(u64, u64)>,
+}
+
+/// Returns the tables of the tree that holds a column family. Column families with the same options
+/// share a tree.
+fn metadata(store: &Store, family: &Family) -> Box<rocksdb_column_family_metadata_t> {
+    let mut levels = Vec::new();
+    let tree = family.keyspace.tree();
+    for table in store.db.tables().into_iter().filter(|table| table.tree == tree) {
+        if levels.len() <= table.level {
+            levels.resize(table.level + 1, (0, 0));
+        }
+        levels[table.level].0 += 1;
+        levels[table.level].1 += table.size_bytes;
+    }
+    Box::new(rocksdb_column_family_metadata_t { name: family.keyspace.name(), levels })
+}
+
+/// Returns the tables of the default column family by level.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_get_column_family_metadata(
+    db: Option<&rocksdb_t>,
+) -> Option<Box<rocksdb_column_family_metadata_t>> {
+    quiet(|| {
+        let store = rocksdb_t::open(db)?;
+        Ok(metadata(store, &store.default))
+    })
+}
+
+/// Returns the tables of a column family by level.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_get_column_family_metadata_cf(
+    db: Option<&rocksdb_t>,
+    handle: Option<&rocksdb_column_family_handle_t>,
+) -> Option<Box<rocksdb_column_family_metadata_t>> {
+    quiet(|| {
+        let family = rocksdb_column_family_handle_t::of(handle)?;
+        Ok(metadata(rocksdb_t::open(db)?, family))
+    })
+}
+
+type Metadata<'a> = Option<&'a rocksdb_column_family_metadata_t>;
+
+/// Frees a list of tables by level.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_column_family_metadata_destroy(
+    metadata: Option<Box<rocksdb_column_family_metadata_t>>,
+) {
+    drop(metadata);
+}
+
+/// Returns the bytes of the tables.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_column_family_metadata_get_size(metadata: Metadata<'_>) -> u64 {
+    metadata.map_or(0, |metadata| metadata.levels.iter().map(|(_, bytes)| bytes).sum())
+}
+
+/// Returns the number of the tables.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_column_family_metadata_get_file_count(metadata: Metadata<'_>) -> usize {
+    let files: u64 = metadata.map_or(0, |m| m.levels.iter().map(|(files, _)| files).sum());
+    usize::try_from(files).unwrap_or(usize::MAX)
+}
+
+/// Returns the name of the column family, allocated with `malloc`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_column_family_metadata_get_name(metadata: Metadata<'_>) -> *mut c_char {
+    metadata.map_or(std::ptr::null_mut(), |metadata| esker_c::ffi::give_text(&metadata.name))
+}
+
+/// Returns the number of levels in use.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_column_family_metadata_get_level_count(metadata: Metadata<'_>) -> usize {
+    metadata.map_or(0, |metadata| metadata.levels.len())
 }

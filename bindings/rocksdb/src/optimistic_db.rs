@@ -75,6 +75,23 @@ pub unsafe extern "C" fn rocksdb_optimistictransactiondb_open_column_families(
     unsafe { kept(errptr, || open_named(options, name, named, false)).map(unlocked) }
 }
 
+/// Opens a store with its column families, whose transactions are checked at the commit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rocksdb_optimistictransactiondb_open_column_families_with_otxn_db_options(
+    options: Option<&rocksdb_options_t>,
+    _otxn_db_options: Option<&Settings>,
+    name: *const c_char,
+    count: c_int,
+    names: *const *const c_char,
+    of_families: *const *const rocksdb_options_t,
+    handles: Handles,
+    errptr: Error<'_>,
+) -> Option<Box<rocksdb_optimistictransactiondb_t>> {
+    let open = rocksdb_optimistictransactiondb_open_column_families;
+    // SAFETY: the same contract.
+    unsafe { open(options, name, count, names, of_families, handles, errptr) }
+}
+
 /// Returns a handle of the store for calls without transactions.
 #[unsafe(no_mangle)]
 pub extern "C" fn rocksdb_optimistictransactiondb_get_base_db(

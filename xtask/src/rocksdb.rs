@@ -33,7 +33,7 @@ fn rows(table: &str) -> Result<Vec<Row<'_>>, String> {
 fn render(rows: &[Row<'_>]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, status, _) in rows {
-        *counts.entry(status).or_default() += 1;
+        *counts.entry(*status).or_default() += 1;
     }
     let count = |status: &str| counts.get(status).copied().unwrap_or(0);
     let mut text = format!(
@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn rows_are_counted_and_listed() {
-        let table = "# head\nrocksdb_a\tp>v\tdone\trust\t\nrocksdb_b\te>v\trefused\trefuse\tno | b\n";
+        let table =
+            "# head\nrocksdb_a\tp>v\tdone\trust\t\nrocksdb_b\te>v\trefused\trefuse\tno | b\n";
         let text = render(&rows(table).unwrap());
         assert!(text.contains("2 functions: 1 done, 0 accepted, 1 refused."), "{text}");
         assert!(text.contains("| `a` | done |  |\n| `b` | refused | no \\| b |\n"), "{text}");

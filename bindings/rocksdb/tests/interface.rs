@@ -299,7 +299,8 @@ fn merge_operators_are_refused_by_their_name_and_freed_once() {
     unsafe {
         let state = (&raw mut ends).cast();
         let none = null_mut();
-        let (end, name) = (Some(count_end as _), Some(operator_name as _));
+        let name = Some(operator_name as unsafe extern "C" fn(*mut c_void) -> *const c_char);
+        let end = Some(count_end as unsafe extern "C" fn(*mut c_void));
         let merge = rocksdb_mergeoperator_create(state, end, none, none, none, name);
         let options = (api.rocksdb_options_create)();
         (api.rocksdb_options_set_create_if_missing)(options, 1);

@@ -42,7 +42,7 @@ source_of() {
 ours() {
     local dir=$1
     shift
-    (cd "$dir" && ROCKSDB_LIB_DIR=$target/rocksdb ROCKSDB_STATIC='' \
+    (cd "$dir" && ROCKSDB_LIB_DIR=$target/rocksdb \
         LD_LIBRARY_PATH=$target/rocksdb CARGO_TARGET_DIR=$work/build \
         ${CARGO:-cargo} test --no-fail-fast --no-default-features --features bindgen-runtime "$@")
 }

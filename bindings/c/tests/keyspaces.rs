@@ -9,7 +9,7 @@ mod keyspace_handles;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use common::taken;
+use common::{compared, taken};
 use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::keyspace::*;
@@ -31,13 +31,8 @@ unsafe extern "C" fn by_length(
     b: *const c_char,
     b_len: usize,
 ) -> c_int {
-    // SAFETY: the interface passes valid buffers.
-    let (a, b) = unsafe {
-        (
-            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
-            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
-        )
-    };
+    // SAFETY: the arguments of this call.
+    let (a, b) = unsafe { compared(a, a_len, b, b_len) };
     a_len.cmp(&b_len).then_with(|| a.cmp(b)) as c_int
 }
 

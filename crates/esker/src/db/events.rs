@@ -130,7 +130,7 @@ impl DbInner {
             reason,
             read_bytes: done.read_bytes,
             written_bytes: done.written_bytes,
-            tables: done.created.len() as u64,
+            tables: done.tables,
             duration: began.elapsed(),
             error: error.cloned(),
         };

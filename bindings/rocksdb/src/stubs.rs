@@ -30,11 +30,10 @@ pub(crate) fn parse(name: &str, value: &str) -> Outcome<(&'static str, u64)> {
         .ok_or_else(|| Failure::invalid(format!("Unrecognized option: {name}")))?;
     let bits = match *kind {
         'd' => value.parse::<f64>().ok().map(f64::to_bits),
-        'b' => match value {
-            "true" | "1" => Some(1),
-            "false" | "0" => Some(0),
-            _ => None,
-        },
+        // Some functions take a truth value as an int.
+        'b' | 'i' if value == "true" => Some(1),
+        'b' | 'i' if value == "false" => Some(0),
+        'b' => number(value).filter(|number| *number <= 1),
         _ => number(value),
     };
     let bits =

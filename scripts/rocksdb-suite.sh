@@ -34,6 +34,8 @@ source_of() {
         -name "$name-$version*" | head -1)
     [ -n "$found" ] || return 1
     cp -r "$found" "$work/$name"
+    # The suites run with the toolchain that is there.
+    rm -f "$work/$name/rust-toolchain" "$work/$name/rust-toolchain.toml"
     # A package outside of this project's workspace.
     grep -q '^\[workspace\]' "$work/$name/Cargo.toml" || printf '\n[workspace]\n' >>"$work/$name/Cargo.toml"
 }

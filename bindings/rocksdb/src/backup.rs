@@ -12,7 +12,7 @@ use esker_c::failure::{ESKER_CORRUPTION, ESKER_IO, ESKER_NOT_FOUND, Failure, Out
 use esker_c::ffi;
 
 use crate::failure::{kept, quiet, refusal};
-use crate::objects::rocksdb_env_t;
+use crate::objects::{known_orders, rocksdb_env_t};
 use crate::options::rocksdb_options_t;
 use crate::settings::Settings;
 use crate::store::{Store, rocksdb_t};
@@ -267,12 +267,30 @@ pub unsafe extern "C" fn rocksdb_backup_engine_verify_backup(
 fn restore(dir: &Path, number: Option<u64>, db_dir: &Path) -> Outcome<()> {
     let name = db_dir.file_name().unwrap_or_default().to_string_lossy();
     let fresh = db_dir.with_file_name(format!("{name}.restoring-{}", std::process::id()));
-    Db::restore(dir, number, &fresh, Options::default())?;
+    restore_in_any_order(dir, number, &fresh)?;
     let replaced = replace(&fresh, db_dir);
     if replaced.is_err() {
         let _ = Db::destroy(&fresh);
     }
     replaced
+}
+
+/// Restores a backup whose keys are ordered bytewise or by a comparator of this process.
+fn restore_in_any_order(dir: &Path, number: Option<u64>, into: &Path) -> Outcome<()> {
+    let key_orders = known_orders();
+    let options = Options { key_orders: key_orders.clone(), ..Options::default() };
+    let refused = match Db::restore(dir, number, into, options.clone()) {
+        Err(error) if error.kind() == ErrorKind::Incompatible => error,
+        other => return Ok(other.map(|_| ())?),
+    };
+    for key_order in key_orders {
+        let options = Options { key_order, ..options.clone() };
+        match Db::restore(dir, number, into, options) {
+            Err(error) if error.kind() == ErrorKind::Incompatible => {}
+            other => return Ok(other.map(|_| ())?),
+        }
+    }
+    Err(refused.into())
 }
 
 fn replace(fresh: &Path, db_dir: &Path) -> Outcome<()> {

@@ -10,6 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use esker::KeyOrder;
 use esker::fs::{Fs, MemFs, OsFs};
 use esker_c::callbacks::{CComparator, esker_compare_t, esker_destructor_t, esker_name_t};
 use esker_c::failure::{Failure, Outcome, attempt};
@@ -21,6 +22,16 @@ use crate::store::Store;
 /// A key order. Stores and options keep it alive while they use it.
 pub struct rocksdb_comparator_t {
     pub(crate) comparator: Arc<CComparator>,
+}
+
+/// The comparators of the process. A restore reads the store of a backup in its key orders, which
+/// RocksDB's functions do not pass.
+static COMPARATORS: Mutex<Vec<Weak<CComparator>>> = Mutex::new(Vec::new());
+
+/// Returns the key orders of the comparators that the process has.
+pub(crate) fn known_orders() -> Vec<KeyOrder> {
+    let known = COMPARATORS.lock().unwrap_or_else(PoisonError::into_inner);
+    known.iter().filter_map(Weak::upgrade).map(|known| KeyOrder::Custom(known)).collect()
 }
 
 /// The state of a user's functions, which is passed to each of them.
@@ -217,7 +228,13 @@ pub unsafe extern "C" fn rocksdb_comparator_create(
     name: esker_name_t,
 ) -> Option<Box<rocksdb_comparator_t>> {
     let made = quiet(|| CComparator::new(state, destructor, compare, name));
-    made.map(|made| Box::new(rocksdb_comparator_t { comparator: Arc::new(made) }))
+    made.map(|made| {
+        let comparator = Arc::new(made);
+        let mut known = COMPARATORS.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|comparator| comparator.strong_count() > 0);
+        known.push(Arc::downgrade(&comparator));
+        Box::new(rocksdb_comparator_t { comparator })
+    })
 }
 
 /// Frees a comparator.

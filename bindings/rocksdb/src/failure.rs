@@ -12,7 +12,7 @@ use std::ffi::c_char;
 
 use esker_c::failure::{
     ESKER_BUSY, ESKER_CLOSED, ESKER_CONFLICT, ESKER_CORRUPTION, ESKER_DEADLOCK, ESKER_INCOMPATIBLE,
-    ESKER_INVALID_ARGUMENT, ESKER_NOT_FOUND, Failure, Outcome, attempt,
+    ESKER_INVALID_ARGUMENT, ESKER_LOCKED, ESKER_NOT_FOUND, Failure, Outcome, attempt,
 };
 use esker_c::ffi;
 
@@ -105,6 +105,10 @@ pub fn text_of(failure: &Failure) -> String {
         ESKER_NOT_FOUND => "NotFound",
         ESKER_CONFLICT | ESKER_DEADLOCK => "Resource busy",
         ESKER_BUSY => "Operation timed out: Timeout waiting to lock key",
+        ESKER_LOCKED => {
+            let (open, lock) = (": the store is open", "/LOCK: the store is open");
+            return format!("IO error: {}", failure.message.replacen(open, lock, 1));
+        }
         ESKER_CLOSED => "Shutdown in progress",
         NOT_IMPLEMENTED => "Not implemented",
         EXPIRED => "Operation expired",

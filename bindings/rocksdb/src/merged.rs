@@ -31,6 +31,9 @@ pub struct Merged {
     bounds: KeyBounds,
     at: At,
     forward: bool,
+    /// Whether the own writes in the direction have ended. As in RocksDB, an iterator does not see
+    /// writes that come after that, until it is positioned again.
+    own_ended: bool,
 }
 
 impl Merged {
@@ -42,7 +45,16 @@ impl Merged {
         (family, order): (u32, KeyOrder),
         bounds: KeyBounds,
     ) -> Merged {
-        Merged { base, overlay, family, order, bounds, at: At::Nowhere, forward: true }
+        Merged {
+            base,
+            overlay,
+            family,
+            order,
+            bounds,
+            at: At::Nowhere,
+            forward: true,
+            own_ended: false,
+        }
     }
 
     /// Returns whether the iterator stands on a key.
@@ -73,6 +85,7 @@ impl Merged {
     pub fn seek(&mut self, key: Option<&[u8]>, forward: bool) -> Result<()> {
         self.at = At::Nowhere;
         self.forward = forward;
+        self.own_ended = false;
         match (key, forward) {
             (None, true) => self.base.seek_to_first()?,
             (None, false) => self.base.seek_to_last()?,
@@ -93,6 +106,7 @@ impl Merged {
         self.at = At::Nowhere;
         if forward != self.forward {
             self.forward = forward;
+            self.own_ended = false;
             match forward {
                 true => self.base.seek(&current)?,
                 false => self.base.seek_for_prev(&current)?,
@@ -146,7 +160,9 @@ impl Merged {
     /// Takes the nearer of the store's key and the next own version, and passes deleted keys.
     fn settle(&mut self, mut from: Bound<Vec<u8>>) -> Result<()> {
         loop {
-            let Some((key, value)) = self.own(&from) else {
+            let own = if self.own_ended { None } else { self.own(&from) };
+            let Some((key, value)) = own else {
+                self.own_ended = true;
                 self.at = if self.base.valid() { At::Base } else { At::Nowhere };
                 return Ok(());
             };

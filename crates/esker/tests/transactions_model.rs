@@ -397,7 +397,8 @@ fn interleave(seed: u64) -> (u32, u32) {
             }
             4..8 if !open.is_empty() => {
                 let ended = open.swap_remove(rng.below(open.len() as u64) as usize);
-                let fails = ended.conflicts() && (!ended.writes.is_empty() || ended.reads_for_update);
+                let fails =
+                    ended.conflicts() && (!ended.writes.is_empty() || ended.reads_for_update);
                 match ended.transaction.commit() {
                     Ok(()) => {
                         assert!(!fails, "seed {seed}: a commit that conflicts");

@@ -156,9 +156,25 @@ impl Walk {
 
     #[inline]
     fn step(&mut self, forward: bool) {
+        if self.is_tailing && forward {
+            return self.step_to_newest();
+        }
         self.run(|cursor| cursor.step(forward));
         if self.limit.is_some() {
             self.check_prefix();
+        }
+    }
+
+    /// Moves to the next key of the newest state.
+    #[cold]
+    fn step_to_newest(&mut self) {
+        if !self.cursor.valid() {
+            return;
+        }
+        let current = self.cursor.key().to_vec();
+        self.seek(Ok(Some(&current)), true);
+        if self.valid() && self.cursor.key() == current {
+            self.run(|cursor| cursor.step(true));
         }
     }
 

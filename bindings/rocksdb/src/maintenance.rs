@@ -480,6 +480,9 @@ pub unsafe extern "C" fn rocksdb_verify_file_checksums_with_options(
 /// Both arrays have `count` strings.
 unsafe fn change(store: &Store, count: c_int, keys: Keys, values: Keys) -> Outcome<()> {
     let count = usize::try_from(count).unwrap_or(0);
+    if count == 0 {
+        return Err(Failure::invalid("empty input"));
+    }
     let mut changes = Vec::new();
     // SAFETY: guaranteed by the caller.
     unsafe {

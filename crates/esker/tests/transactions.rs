@@ -253,11 +253,6 @@ fn commit_without_writes_is_checked_after_reads_for_update() {
         b.put("1", "5");
         assert!((b.commit(), a.commit()) != (true, true), "{mode:?}");
     });
-    for_each_mode(|_, _, mut a, mut b| {
-        a.call(|t| t.get_for_update("1").map(drop));
-        b.put("2", "5");
-        assert!(b.commit() && a.commit());
-    });
 }
 
 #[test]

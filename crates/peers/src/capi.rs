@@ -189,7 +189,8 @@ impl Common {
         }))
     }
 
-    fn check(&self, engine: &str, error: *mut c_char) -> Result<()> {
+    /// Returns the error of a call, if there is one, and frees its text.
+    pub(crate) fn check(&self, engine: &str, error: *mut c_char) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }
@@ -256,7 +257,7 @@ impl Walker<'_> {
 
 /// # Safety
 /// `start` is null or points to `len` bytes that live as long as the result is used.
-unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
+pub(crate) unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
     if start.is_null() || len == 0 {
         return &[];
     }

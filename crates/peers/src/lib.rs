@@ -26,6 +26,7 @@ mod lmdb;
 #[cfg(feature = "rust-engines")]
 mod redb;
 mod rocksdb;
+mod rocksdb_families;
 #[cfg(feature = "rust-engines")]
 mod sled;
 pub mod subprocess;
@@ -34,3 +35,4 @@ pub mod ycsb;
 
 pub use bench::{config, engine_named, run};
 pub use leveldb::LevelDb;
+pub use rocksdb_families::RocksDbFamilies;

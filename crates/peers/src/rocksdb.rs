@@ -45,18 +45,23 @@ const NAMES: &[&str] = &[
     "librocksdb.so",
 ];
 
+/// Loads the installed RocksDB or the system's, or the library at `path`.
+pub(crate) fn library(path: Option<&str>) -> Result<Loaded> {
+    match path {
+        Some(path) => load_path(path),
+        // The newest downloaded release takes precedence over the system's.
+        None => match rocksdb_installed() {
+            Some(path) => load_path(&path.display().to_string()),
+            None => load_installed(NAMES, "librocksdb7.8"),
+        },
+    }
+}
+
 impl RocksDb {
     /// Loads the installed RocksDB or the system's, or the library at `path`, named `name` in the
     /// benchmark.
     pub fn load(name: &str, path: Option<&str>) -> Result<RocksDb> {
-        let library = match path {
-            Some(path) => load_path(path)?,
-            // The newest downloaded release takes precedence over the system's.
-            None => match rocksdb_installed() {
-                Some(path) => load_path(&path.display().to_string())?,
-                None => load_installed(NAMES, "librocksdb7.8")?,
-            },
-        };
+        let library = library(path)?;
         Ok(RocksDb {
             name: name.into(),
             common: Common::load(&library, "rocksdb_")?,

@@ -196,6 +196,7 @@ impl Transaction {
             self.shared.lock(state, target, &target.item(stored, for_update))?;
         }
         state.reads.add_key(target.tree_id(), stored);
+        state.has_update_reads |= for_update;
         Ok(())
     }
 

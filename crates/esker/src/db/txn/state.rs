@@ -71,6 +71,8 @@ pub(super) struct State {
     pub reads: Reads,
     /// Whether something was read that `reads` does not have.
     pub has_free_reads: bool,
+    /// Whether something was read for an update, so that a commit without writes is checked too.
+    pub has_update_reads: bool,
     pub owner: LockOwner,
     watches_ranges: bool,
     is_released: bool,
@@ -96,6 +98,7 @@ impl Shared {
             savepoints: Vec::new(),
             reads: Reads::default(),
             has_free_reads: false,
+            has_update_reads: false,
             owner: LockOwner::new(id),
             watches_ranges,
             is_released: false,

@@ -364,6 +364,7 @@ mod tests {
                 checksums,
                 concurrent_writers: true,
                 persistent: true,
+                transactions: true,
             }),
             given: Vec::new(),
             error: None,

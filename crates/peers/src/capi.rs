@@ -8,15 +8,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
-use esker_lab::target::{Direction, Target, VisitMany, VisitPair, get_each};
+use esker_lab::target::{
+    Direction, Target, TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair,
+    get_each, not_offered,
+};
 
 use crate::library::functions;
+use crate::rocksdb_transactions::{InStore, TransactionApi, Transactions};
 
 /// A pointer owned by the library.
 pub type Handle = *mut c_void;
 /// Location for an error text from the library.
 pub type ErrorText = *mut *mut c_char;
-type Bytes = *const u8;
+/// The start of a key or of a value.
+pub type Bytes = *const u8;
 
 functions! {
     /// Functions common to LevelDB and RocksDB, without the prefix.
@@ -90,8 +95,9 @@ impl Drop for Owned {
 pub struct CStore {
     common: Common,
     /// RocksDB's own functions, and its column family of all keys, which is destroyed before the
-    /// store.
-    pinned: Option<(Pinned, Owned)>,
+    /// store. A store with transactions is opened without column families.
+    pinned: Option<(Pinned, Option<Owned>)>,
+    transactions: Option<Transactions>,
     engine: String,
     stats_property: &'static CStr,
     db: Handle,
@@ -122,6 +128,8 @@ pub struct Opening<'a> {
     pub tune_writes: &'a dyn Fn(Handle),
     /// RocksDB's pinned reads.
     pub pinned: Option<Pinned>,
+    /// RocksDB's transactions.
+    pub transactions: Option<TransactionApi>,
     /// Name of the property with statistics.
     pub stats_property: &'static CStr,
 }
@@ -133,10 +141,17 @@ impl Common {
             .map_err(|_| LabError::engine("the path holds a zero byte"))?;
         let mut error: *mut c_char = std::ptr::null_mut();
         let options = opening.options.handle;
-        let (db, family) = match opening.pinned {
+        let mut transactions = None;
+        let (db, family) = match (opening.pinned, opening.transactions) {
             // SAFETY: options and path live through the call; `error` starts as null, as required.
-            None => (unsafe { (self.open)(options, path.as_ptr(), &raw mut error) }, None),
-            Some(pinned) => {
+            (None, _) => (unsafe { (self.open)(options, path.as_ptr(), &raw mut error) }, None),
+            (Some(pinned), Some(api)) => {
+                // SAFETY: as above.
+                let (db, opened) = unsafe { api.open(options, &path, &raw mut error) };
+                transactions = Some(opened);
+                (db, Some((pinned, None)))
+            }
+            (Some(pinned), None) => {
                 let mut family: Handle = std::ptr::null_mut();
                 // SAFETY: as above; one name, one options object and space for one handle are
                 // passed.
@@ -152,12 +167,13 @@ impl Common {
                         &raw mut error,
                     )
                 };
-                (db, Some((pinned, family)))
+                (db, Some((pinned, Some(family))))
             }
         };
         self.check(opening.engine, error)?;
-        let pinned = family.map(|(pinned, handle)| {
-            (pinned, Owned { handle, destroy: pinned.column_family_handle_destroy })
+        let pinned = family.map(|(pinned, family)| {
+            let destroy = pinned.column_family_handle_destroy;
+            (pinned, family.map(|handle| Owned { handle, destroy }))
         });
         let write = |sync: bool| {
             // SAFETY: a new options object, configured before any other use.
@@ -179,6 +195,7 @@ impl Common {
         Ok(Box::new(CStore {
             common: self,
             pinned,
+            transactions,
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
@@ -193,19 +210,32 @@ impl Common {
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: a non-null error is a C string owned by the caller, who must free it.
-        let text = unsafe {
-            let text = CStr::from_ptr(error).to_string_lossy().into_owned();
-            (self.free)(error.cast());
-            text
-        };
+        // SAFETY: a non-null error is a C string owned by the caller.
+        let text = unsafe { text_of(error, self) };
         Err(LabError::engine(format!("{engine}: {text}")))
+    }
+}
+
+/// Returns an error text, and frees it.
+///
+/// # Safety
+/// `error` is a C string of the library of `common`, owned by the caller and not used afterwards.
+pub unsafe fn text_of(error: *mut c_char, common: &Common) -> String {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let text = CStr::from_ptr(error).to_string_lossy().into_owned();
+        (common.free)(error.cast());
+        text
     }
 }
 
 impl Drop for CStore {
     fn drop(&mut self) {
         drop(self.pinned.take());
+        if let Some(transactions) = &mut self.transactions {
+            // SAFETY: the store is open and no call on it is running, since this is the only owner.
+            return unsafe { transactions.close(&self.common, self.db) };
+        }
         // SAFETY: `db` is open and no call on it is running, since this is the only owner.
         unsafe { (self.common.close)(self.db) }
     }
@@ -256,7 +286,7 @@ impl Walker<'_> {
 
 /// # Safety
 /// `start` is null or points to `len` bytes that live as long as the result is used.
-unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
+pub unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
     if start.is_null() || len == 0 {
         return &[];
     }
@@ -315,7 +345,7 @@ impl CStore {
     /// Gets many keys with RocksDB's batched `MultiGet`.
     fn get_together(
         &self,
-        (pinned, family): &(Pinned, Owned),
+        (pinned, family): (&Pinned, &Owned),
         keys: &[&[u8]],
         visit: VisitMany<'_>,
     ) -> Result<()> {
@@ -401,8 +431,8 @@ impl Target for CStore {
 
     fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
         match &self.pinned {
-            Some(pinned) => self.get_together(pinned, keys, visit),
-            None => get_each(keys, visit, |key, visit| self.get_copied(key, visit)),
+            Some((pinned, Some(family))) => self.get_together((pinned, family), keys, visit),
+            _ => get_each(keys, visit, |key, visit| self.get(key, visit)),
         }
     }
 
@@ -455,6 +485,16 @@ impl Target for CStore {
             (self.common.compact_range)(self.db, std::ptr::null(), 0, std::ptr::null(), 0);
         }
         Ok(())
+    }
+
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        let (Some((pinned, _)), Some(transactions)) = (&self.pinned, &self.transactions) else {
+            return Err(not_offered(&self.engine, "transactions").into());
+        };
+        let synced = kind == TransactionKind::ReadWrite { sync: true };
+        let write = if synced { &self.write_sync } else { &self.write };
+        let (common, engine, read) = (&self.common, self.engine.as_str(), &self.read);
+        transactions.run(InStore { common, pinned, engine, read }, write, kind, work)
     }
 
     fn stats(&self) -> Option<String> {

@@ -86,6 +86,7 @@ impl LevelDb {
             sync_always,
             tune_writes: &|_| {},
             pinned: None,
+            transactions: None,
             stats_property: c"leveldb.stats",
         }
     }
@@ -116,6 +117,7 @@ impl Engine for LevelDb {
             checksums: true,
             concurrent_writers: true,
             persistent: true,
+            transactions: false,
         }
     }
 

@@ -26,6 +26,7 @@ mod lmdb;
 #[cfg(feature = "rust-engines")]
 mod redb;
 mod rocksdb;
+mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]
 mod sled;
 pub mod subprocess;

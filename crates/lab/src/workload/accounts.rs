@@ -127,31 +127,26 @@ impl Accounts {
     pub fn wrong_in(&self, target: &dyn Target, data: &Dataset) -> Result<Option<WrongAccounts>> {
         let mut keys = KeyBuffer::with_capacity(self.values.len(), 16);
         (0..self.values.len() as u32).for_each(|id| data.push_key(id, b"", &mut keys));
-        let (mut seen, mut count, mut sum) = (0u32, 0u64, 0u64);
+        let mut seen = vec![false; keys.len()];
+        let (mut next, mut count, mut sum) = (0usize, 0u64, 0u64);
         let mut first = None;
         target.scan(Direction::Forward, &mut |key, value| {
+            // A store may have an order of its own.
+            let expected_next = next < keys.len() && keys.get(next) == key;
+            let place = if expected_next { Some(next) } else { position(&keys, key) };
             let found = balance(value).unwrap_or_default();
             sum = sum.wrapping_add(found);
-            let of_data = data.value(self.value(seen));
-            if key != keys.get(seen as usize)
-                || !is_of_account(value, of_data)
-                || found != self.balance(seen)
-            {
+            let known = place.filter(|&place| !std::mem::replace(&mut seen[place], true));
+            next = known.map_or(next, |place| place + 1);
+            let expected = known.map(|place| self.balance(place as u32));
+            let of_data = known.map(|place| data.value(self.value(place as u32)));
+            if expected != Some(found) || !of_data.is_some_and(|data| is_of_account(value, data)) {
                 count += 1;
-                first.get_or_insert_with(|| {
-                    format!(
-                        "account {} has the balance {}, expected {} with {}",
-                        key.escape_ascii(),
-                        found as i64,
-                        keys.get(seen as usize).escape_ascii(),
-                        self.balance(seen) as i64
-                    )
-                });
+                first.get_or_insert_with(|| describe(key, found, expected));
             }
-            seen += 1;
-            (seen as usize) < self.values.len()
+            true
         })?;
-        let missing = self.values.len() - seen as usize;
+        let missing = seen.iter().filter(|seen| !**seen).count();
         if count == 0 && missing == 0 {
             return Ok(None);
         }
@@ -160,6 +155,29 @@ impl Accounts {
         let (sum, expected) = (sum as i64, expected as i64);
         let description = format!("{first}; the sum of all balances is {sum}, expected {expected}");
         Ok(Some(WrongAccounts { count: count + missing as u64, description }))
+    }
+}
+
+/// Returns the index of `key` among sorted keys.
+fn position(keys: &KeyBuffer, key: &[u8]) -> Option<usize> {
+    let (mut low, mut high) = (0, keys.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if keys.get(middle) < key { low = middle + 1 } else { high = middle }
+    }
+    (low < keys.len() && keys.get(low) == key).then_some(low)
+}
+
+fn describe(key: &[u8], found: u64, expected: Option<u64>) -> String {
+    let (key, found) = (key.escape_ascii(), found as i64);
+    match expected {
+        None => format!("account {key} must not exist, or exists twice"),
+        Some(expected) if expected == found as u64 => {
+            format!("account {key} has another value than the one written")
+        }
+        Some(expected) => {
+            format!("account {key} has the balance {found}, expected {}", expected as i64)
+        }
     }
 }
 
@@ -212,8 +230,8 @@ mod tests {
         put(1, 5, false);
         let found = wrong().expect("another balance");
         assert_eq!(found.count, 1);
-        let text = "account 0001 has the balance 1005, expected 0001 with 1000; the sum of all \
-                    balances is 3005, expected 3000";
+        let text = "account 0001 has the balance 1005, expected 1000; the sum of all balances is \
+                    3005, expected 3000";
         assert_eq!(found.description, text);
         put(2, 5u64.wrapping_neg(), false);
         assert_eq!(wrong().map(|wrong| wrong.count), Some(2), "although the sum is right");
@@ -221,6 +239,10 @@ mod tests {
         put(2, 0, false);
         assert_eq!(wrong().map(|wrong| wrong.count), Some(1), "the end of the value is wrong");
         put(1, 0, false);
+        store.put(b"00011", b"12345678", false).expect("stored");
+        let found = wrong().expect("one too many");
+        assert!(found.count == 1 && found.description.contains("account 00011 must not exist"));
+        store.delete(b"00011").expect("deleted");
         store.delete(b"0002").expect("deleted");
         let found = wrong().expect("one is missing");
         assert!(found.count == 1 && found.description.contains("1 accounts are missing"));

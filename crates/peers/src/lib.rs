@@ -13,6 +13,7 @@
 
 pub mod bench;
 mod berkeley;
+mod c_functions;
 mod capi;
 #[cfg(feature = "engine")]
 mod esker;

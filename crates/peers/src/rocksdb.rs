@@ -5,7 +5,8 @@ use std::path::Path;
 use esker_lab::error::Result;
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
-use crate::capi::{Common, Handle, Opening, Owned, Pinned};
+use crate::c_functions::{Common, Handle, Owned, Pinned};
+use crate::capi::Opening;
 use crate::install::rocksdb_installed;
 use crate::library::{Loaded, functions, load_installed, load_path};
 use crate::rocksdb_transactions::TransactionApi;

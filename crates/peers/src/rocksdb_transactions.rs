@@ -15,7 +15,7 @@ use esker_lab::target::{
     Transaction, TransactionError, TransactionKind, TransactionResult, TransactionWork,
 };
 
-use crate::capi::{Bytes, Common, ErrorText, Handle, Owned, Pinned, slice, text_of};
+use crate::c_functions::{Bytes, Common, ErrorText, Handle, Owned, Pinned, slice, text_of};
 use crate::library::{Loaded, functions};
 
 functions! {
@@ -189,8 +189,8 @@ impl InStore<'_> {
     }
 }
 
-/// Beginnings of the texts of `Status::Busy` (a conflict or a deadlock), `Status::TimedOut` (a lock)
-/// and `Status::TryAgain` (the memtables do not tell whether there is a conflict).
+/// Beginnings of the texts of `Status::Busy` (a conflict or a deadlock), `Status::TimedOut` (a
+/// lock) and `Status::TryAgain` (the memtables do not tell whether there is a conflict).
 const CONFLICTS: &[&str] = &["Resource busy", "Operation timed out", "Operation failed. Try again"];
 
 impl Transactions {

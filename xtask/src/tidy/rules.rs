@@ -71,11 +71,13 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/tests/random_calls/own/rest.rs",
     // The peers' C interfaces.
     "crates/peers/src/berkeley.rs",
+    "crates/peers/src/c_functions.rs",
     "crates/peers/src/capi.rs",
     "crates/peers/src/leveldb.rs",
     "crates/peers/src/library.rs",
     "crates/peers/src/lmdb.rs",
     "crates/peers/src/rocksdb.rs",
+    "crates/peers/src/rocksdb_transactions.rs",
     "crates/peers/src/wiredtiger.rs",
 ];
 

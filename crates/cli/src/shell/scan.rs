@@ -1,5 +1,5 @@
-//! Scans of the shell: the range, the cursor over the store or over a transaction, and the note that
-//! more pairs follow.
+//! Scans of the shell: the range, the cursor over the store or over a transaction, and the note
+//! that more pairs follow.
 
 use std::ops::Bound;
 

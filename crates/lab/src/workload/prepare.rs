@@ -278,7 +278,8 @@ fn accounts(plan: &Plan<'_>) -> Option<OpList> {
 }
 
 /// Returns two different accounts for each transaction, the first key first, so that transactions
-/// which lock their keys do not wait for each other in a circle. `None` with less than two accounts.
+/// which lock their keys do not wait for each other in a circle. `None` with fewer than two
+/// accounts.
 fn pairs(task: &TaskSpec, plan: &Plan<'_>, zipfian: bool, rng: &mut Rng) -> Option<OpList> {
     let count = plan.accounts.map(Accounts::count).filter(|&count| count > 1)? as u64;
     let distribution = if zipfian { Distribution::Zipfian } else { Distribution::Uniform };
@@ -295,7 +296,8 @@ fn pairs(task: &TaskSpec, plan: &Plan<'_>, zipfian: bool, rng: &mut Rng) -> Opti
     Some(list)
 }
 
-/// Returns random accounts that no other thread updates. `None` with less accounts than threads.
+/// Returns random accounts that no other thread updates. `None` with fewer accounts than
+/// threads.
 fn updates(task: &TaskSpec, plan: &Plan<'_>, rng: &mut Rng) -> Option<OpList> {
     let threads = plan.threads as u64;
     let count = plan.accounts.map_or(0, Accounts::count) as u64;

@@ -13,6 +13,7 @@
 
 pub mod bench;
 mod berkeley;
+mod c_functions;
 mod capi;
 #[cfg(feature = "engine")]
 mod esker;
@@ -27,6 +28,7 @@ mod lmdb;
 mod redb;
 mod rocksdb;
 mod rocksdb_families;
+mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]
 mod sled;
 pub mod subprocess;

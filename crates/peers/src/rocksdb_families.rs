@@ -9,7 +9,7 @@ use std::path::Path;
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::VisitPair;
 
-use crate::capi::{Common, ErrorText, Handle, Owned, slice};
+use crate::c_functions::{Common, ErrorText, Handle, Owned, slice};
 use crate::library::functions;
 use crate::rocksdb::library;
 

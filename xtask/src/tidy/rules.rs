@@ -97,12 +97,14 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/rocksdb/tests/beside.rs",
     // The peers' C interfaces.
     "crates/peers/src/berkeley.rs",
+    "crates/peers/src/c_functions.rs",
     "crates/peers/src/capi.rs",
     "crates/peers/src/leveldb.rs",
     "crates/peers/src/library.rs",
     "crates/peers/src/lmdb.rs",
     "crates/peers/src/rocksdb.rs",
     "crates/peers/src/rocksdb_families.rs",
+    "crates/peers/src/rocksdb_transactions.rs",
     "crates/peers/src/wiredtiger.rs",
 ];
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::image_check::{Checks, Finding, Found, check_image, judge};
 use super::ledger::{Bounds, Ledger};
 use super::script::{Script, Step, Theme, script};
-use super::script_run::{Outcome, ScriptRun, store_dir};
+use super::script_run::{Outcome, PlantedBug, ScriptRun, store_dir};
 use super::tally::{Tally, Verdict, guarded};
 use crate::crash::{CrashFs, CrashModel, Flaws, Image};
 use crate::rng::SplitMix64;
@@ -33,6 +33,8 @@ pub struct Effort {
     pub depth: u32,
     /// Deliberate errors of the disk.
     pub flaws: Flaws,
+    /// A deliberate error between the script and the store.
+    pub bug: PlantedBug,
 }
 
 /// One power cut.
@@ -79,7 +81,7 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
         return Tally::default();
     }
     disk.sync_everything();
-    let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
     let mut campaign = Campaign {
         options: &script.options,
         effort: *effort,
@@ -134,6 +136,7 @@ impl Campaign<'_> {
         }
         let mut process = disk.clone();
         let mut script_run = ScriptRun::new(process.clone(), self.options.clone(), ledger.clone());
+        script_run.bug = self.effort.bug;
         // The first step opens the store.
         for step in std::iter::once(&Step::Read).chain(steps) {
             if matches!(step, Step::Kill) {
@@ -225,7 +228,7 @@ impl Campaign<'_> {
     fn nest(&mut self, image: &Image, found: &Found, context: String, ledger: &Arc<Mutex<Ledger>>) {
         let mut rng = SplitMix64::new(self.rng.next_u64());
         let disk = image.to_disk(rng.next_u64());
-        let inner = ledger.lock().recovered(&found.pairs);
+        let inner = ledger.lock().recovered(&found.digests, &found.pairs);
         let mut steps = script(Policy::Fluid, Theme::Restarts, rng.next_u64(), 5).steps;
         steps.retain(|step| !matches!(step, Step::Checkpoint));
         // Smaller memtables than the lost ones: the recovery writes tables as it reads.

@@ -140,6 +140,27 @@ fn add(
     Ok(())
 }
 
+/// Reads all pairs of all keyspaces backwards. The result is ordered as [`Content::pairs`].
+///
+/// # Errors
+/// The store's error.
+pub fn backwards(db: &Db) -> esker::Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    for name in db.keyspaces() {
+        let keyspace = find(db, &name)?;
+        let own: Vec<(Vec<u8>, Vec<u8>)> = keyspace.iter()?.rev().collect::<esker::Result<_>>()?;
+        let reversed = matches!(keyspace.key_order(), KeyOrder::Reverse);
+        let of_keyspace = |(key, value)| (name.clone(), key, value);
+        if reversed {
+            pairs.extend(own.into_iter().map(of_keyspace));
+        } else {
+            pairs.extend(own.into_iter().rev().map(of_keyspace));
+        }
+    }
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(pairs)
+}
+
 /// Returns the pairs of keyspaces, without prepared transactions.
 pub fn stored(pairs: &[Pair]) -> impl Iterator<Item = &Pair> {
     pairs.iter().filter(|(name, ..)| name != PREPARED)

@@ -67,7 +67,11 @@ fn open_and_check(
     if checks.second_recovery {
         check_second_recovery(fs, db, options, &found)?;
     }
-    Ok(Found { digests: found.digests, pairs: Arc::new(found.pairs), checkpoint: copy.transpose()? })
+    Ok(Found {
+        digests: found.digests,
+        pairs: Arc::new(found.pairs),
+        checkpoint: copy.transpose()?,
+    })
 }
 
 fn read_all(db: &Db) -> Result<Content, Finding> {

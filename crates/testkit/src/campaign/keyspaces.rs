@@ -4,7 +4,9 @@
 //! has options of its own and two names: a keyspace is created under the first one, and a rename
 //! gives it the other one. So a keyspace's name tells its options.
 
-use esker::{Db, DbIterator, ErrorKind, KeyOrder, Keyspace, KeyspaceOptions, ReadOptions, Snapshot};
+use esker::{
+    Db, DbIterator, ErrorKind, KeyOrder, Keyspace, KeyspaceOptions, ReadOptions, Snapshot,
+};
 
 use super::ledger::{Digest, Digests, PREPARED, UNLOGGED_PREFIX};
 

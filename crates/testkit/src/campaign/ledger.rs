@@ -379,7 +379,9 @@ impl Ledger {
     }
 
     fn resolved(&self, ops: &[Op]) -> Vec<Resolved> {
-        ops.iter().map(|op| Resolved { serial: self.serial_of(op.slot()), op: op.clone() }).collect()
+        ops.iter()
+            .map(|op| Resolved { serial: self.serial_of(op.slot()), op: op.clone() })
+            .collect()
     }
 
     /// Records the start of a batch.
@@ -564,6 +566,6 @@ fn is_state(state: &State, catalog: &Catalog, digests: &Digests) -> bool {
 }
 
 /// Returns whether a range delete deletes a key. In the reverse order the range is `(lo, hi]`.
-fn deletes(reversed: bool, lo: &[u8], hi: &[u8], key: &[u8]) -> bool {
+pub(crate) fn deletes(reversed: bool, lo: &[u8], hi: &[u8], key: &[u8]) -> bool {
     if reversed { lo < key && key <= hi } else { lo <= key && key < hi }
 }

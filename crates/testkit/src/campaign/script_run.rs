@@ -274,13 +274,12 @@ impl ScriptRun {
         let dir = PathBuf::from(format!("/data/checkpoint{}", self.checkpoints));
         let at = {
             let mut ledger = self.ledger.lock();
-            let note =
-                CheckpointNote {
-                    dir: dir.clone(),
-                    index: ledger.bounds.acknowledged,
-                    changes: ledger.bounds.changes.0,
-                    done: false,
-                };
+            let note = CheckpointNote {
+                dir: dir.clone(),
+                index: ledger.bounds.acknowledged,
+                changes: ledger.bounds.changes.0,
+                done: false,
+            };
             ledger.checkpoints.push(note);
             ledger.bounds.checkpoints.0 += 1;
             ledger.checkpoints.len() - 1

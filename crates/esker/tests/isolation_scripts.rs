@@ -35,7 +35,8 @@
 //! `conflict` means that the call found a conflict, and T was rolled back. `waits` means that
 //! another transaction has a lock that the call needs: T makes the call again after each end of
 //! another transaction, and the output then stands under the command that ended it. The later calls
-//! of T wait behind it.
+//! of T wait behind it. Where transactions wait for each other, the script rolls one of them back,
+//! as a program does after `Deadlock`; `tests/transactions.rs` has the detection.
 
 mod golden_script;
 mod isolation_runner;
@@ -51,12 +52,12 @@ fn interpreter() -> Interpreter {
 
 #[test]
 fn isolation_scripts() {
-    run_folder("isolation", 16, interpreter);
+    run_folder("isolation", 20, interpreter);
 }
 
 #[test]
 fn mvcc_scripts() {
-    run_folder("mvcc", 16, interpreter);
+    run_folder("mvcc", 20, interpreter);
 }
 
 #[test]

@@ -25,7 +25,7 @@ const MODES: [Mode; 4] = [
 ];
 
 /// Names of sets of modes, by the positions of their members.
-const LABELS: [(&[usize], &str); 9] = [
+const LABELS: [(&[usize], &str); 12] = [
     (&[0], "snapshot optimistic"),
     (&[1], "snapshot pessimistic"),
     (&[2], "serializable optimistic"),
@@ -35,6 +35,9 @@ const LABELS: [(&[usize], &str); 9] = [
     (&[0, 2], "optimistic"),
     (&[1, 3], "pessimistic"),
     (&[0, 1, 2], "all but serializable pessimistic"),
+    (&[0, 1, 3], "all but serializable optimistic"),
+    (&[0, 2, 3], "all but snapshot pessimistic"),
+    (&[1, 2, 3], "all but snapshot optimistic"),
 ];
 
 /// The stores of a script.

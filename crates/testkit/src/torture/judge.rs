@@ -246,3 +246,70 @@ impl<'a> Judge<'a> {
             .map_err(|e| (Verdict::Lost, format!("remove {}: {e}", path.display())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::ledger::Op;
+
+    /// A deliberate error of the last batch.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Planted {
+        None,
+        /// An operation in a keyspace other than the default one is missing.
+        Torn,
+        /// The total is that of before the transaction.
+        LostUpdate,
+    }
+
+    fn in_other_keyspace(op: &Op) -> bool {
+        matches!(op, Op::Put(slot, ..) if *slot > 0)
+    }
+
+    /// Writes some batches of one writer and judges the store.
+    fn judged(planted: Planted) -> Result<u64, Finding> {
+        let name = format!("esker-judge-{planted:?}-{}", std::process::id());
+        let base = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&base).unwrap();
+        let slots = Slots::open(&base.join("slots")).unwrap();
+        slots.clear();
+        let (seed, options) = (5, plan::options_of(5, 1));
+        let is_last = |n: &u64| {
+            plan::transaction(seed, 0, *n).is_some()
+                && plan::batch(seed, 0, *n).0.iter().any(in_other_keyspace)
+        };
+        let last = (40..).find(is_last).unwrap();
+        let db = Db::open(base.join("db"), options.clone()).unwrap();
+        let keyspaces = plan::open_keyspaces(&db).unwrap();
+        for n in 1..=last {
+            let (mut ops, _) = plan::batch(seed, 0, n);
+            let planted = if n == last { planted } else { Planted::None };
+            if planted == Planted::Torn {
+                let at = ops.iter().rposition(in_other_keyspace).unwrap();
+                ops.remove(at);
+            }
+            match plan::transaction(seed, 0, n) {
+                Some(options) if planted != Planted::LostUpdate => {
+                    db.transact(options, |t| plan::make_in(t, &keyspaces, &ops)).unwrap();
+                }
+                _ => db.write(&plan::to_batch(&keyspaces, &ops)).unwrap(),
+            }
+        }
+        drop(keyspaces);
+        db.close().unwrap();
+        slots.set(Slot::Tried(0), last);
+        slots.set(Slot::Acknowledged(0), last);
+        let found = Judge::new(&base, &slots, seed).judge(End::Killed, &options);
+        std::fs::remove_dir_all(&base).unwrap();
+        found
+    }
+
+    #[test]
+    fn torn_batches_and_lost_updates_are_detected() {
+        assert_eq!(judged(Planted::None), Ok(0));
+        let (verdict, message) = judged(Planted::Torn).unwrap_err();
+        assert!(verdict == Verdict::Wrong && message.contains("expected"), "{message}");
+        let (verdict, message) = judged(Planted::LostUpdate).unwrap_err();
+        assert!(verdict == Verdict::Wrong && message.contains("lost update"), "{message}");
+    }
+}

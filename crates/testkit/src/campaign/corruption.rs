@@ -13,7 +13,8 @@ use esker::{Db, Options, Policy};
 use parking_lot::Mutex;
 
 use super::checksum_range::{ChecksumRange, checksum_ranges};
-use super::keyspaces::{self, ReadError, content};
+use super::content::{ReadError, content};
+use super::keyspaces;
 use super::ledger::Ledger;
 use super::script::{Step, Theme, script};
 use super::script_run::{Outcome, ScriptRun, store_dir};

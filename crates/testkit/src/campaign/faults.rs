@@ -206,7 +206,7 @@ impl<'a> Trial<'a> {
     /// Accepts the content of a store opened after a failed write, which may hold that write.
     fn adopt(&mut self, step: &Step) {
         let Some(db) = self.script_run.db() else { return };
-        let Ok(found) = super::keyspaces::content(db, None) else { return };
+        let Ok(found) = super::content::content(db, None) else { return };
         let mut ledger = self.ledger.lock();
         let bounds = ledger.bounds;
         if found.digests != ledger.digests() && ledger.is_failed(&found.digests, 0, &bounds) {

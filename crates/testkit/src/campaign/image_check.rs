@@ -6,8 +6,9 @@ use esker::fs::Fs;
 use esker::{Db, Options, WriteOptions};
 use std::sync::Arc;
 
-use super::keyspaces::{self, Content, Pair, ReadError, content, is_unlogged};
-use super::ledger::{Bounds, Digests, Ledger, UNLOGGED_PREFIX};
+use super::content::{Content, ReadError, backwards, content};
+use super::keyspaces::{self, Pair, UNLOGGED_PREFIX, is_unlogged};
+use super::ledger::{Bounds, Digests, Ledger};
 use super::script_run::store_dir;
 use super::tally::{Verdict, guarded};
 use crate::crash::{CrashModel, Image};
@@ -101,7 +102,7 @@ fn check_reads(db: &Db, found: &Content) -> Result<(), Finding> {
             return Err((Verdict::Wrong, "a get returned a key that was never written".into()));
         }
     }
-    let back = keyspaces::backwards(db).map_err(lost("read backwards"))?;
+    let back = backwards(db).map_err(lost("read backwards"))?;
     if !keyspaces::stored(&found.pairs).eq(&back) {
         return Err((Verdict::Wrong, "the forward scan and the backward scan differ".into()));
     }

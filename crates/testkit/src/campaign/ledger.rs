@@ -14,14 +14,7 @@ use std::path::PathBuf;
 
 use esker::internals::checksum_parts;
 
-use super::keyspaces::{DEFAULT, Pair, is_reversed, is_unlogged, names};
-
-/// Prefix of the keys of unlogged writes, which are in the default keyspace. The prefix guarantee
-/// does not apply to these writes.
-pub const UNLOGGED_PREFIX: &[u8] = b"weak/";
-
-/// Name under which the digests have the names of prepared transactions. No keyspace has it.
-pub const PREPARED: &str = "\u{1}prepared";
+use super::keyspaces::{DEFAULT, PREPARED, Pair, is_reversed, is_unlogged, names};
 
 /// Serial number of a keyspace in a ledger; 0 is the default keyspace.
 type Serial = u32;

@@ -2,13 +2,15 @@
 //! compared with an oracle.
 //!
 //! [`script`] generates the steps. [`script_run`] and [`transact_run`] execute them and keep the
-//! [`ledger`]. [`keyspaces`] has the keyspaces, and reads all of them.
+//! [`ledger`]. [`keyspaces`] names the keyspaces, and [`content`] reads
+//! them.
 //! [`image_check`] opens the result and judges it. [`cuts`], [`faults`], [`task_faults`],
 //! [`repair_failures`], [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the
 //! results. Everything follows from a seed: no clock, thread or random number of the machine
 //! influences a store.
 
 pub mod checksum_range;
+pub mod content;
 pub mod corruption;
 pub mod cuts;
 pub mod faults;

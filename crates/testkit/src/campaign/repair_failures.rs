@@ -21,10 +21,11 @@ use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
+use super::content::{ReadError, content};
 use super::corruption::Store;
 use super::cuts::Effort;
 use super::faults::Cause;
-use super::keyspaces::{DEFAULT, Pair, ReadError, content};
+use super::keyspaces::{DEFAULT, Pair};
 use super::script_run::store_dir;
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};

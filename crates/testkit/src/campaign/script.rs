@@ -9,8 +9,8 @@ use esker::{
     Options, Policy, WalIo,
 };
 
-use super::keyspaces::SLOTS;
-use super::ledger::{Change, Op, UNLOGGED_PREFIX};
+use super::keyspaces::{SLOTS, UNLOGGED_PREFIX};
+use super::ledger::{Change, Op};
 use crate::rng::SplitMix64;
 
 /// One step.

@@ -11,7 +11,8 @@ use esker::fs::Fs;
 use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions};
 use parking_lot::Mutex;
 
-use super::keyspaces::{self, ReadError, Violation, content};
+use super::content::{ReadError, Violation, content};
+use super::keyspaces;
 use super::ledger::{Change, CheckpointNote, Ledger, NamedChange, Op, State};
 use super::script::Step;
 

@@ -16,9 +16,10 @@ use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
+use super::content::{ReadError, backwards, content};
 use super::faults::{Cause, Wrap};
-use super::keyspaces::{self, Pair, ReadError, content};
-use super::ledger::{Digests, Ledger, UNLOGGED_PREFIX};
+use super::keyspaces::{self, Pair, UNLOGGED_PREFIX};
+use super::ledger::{Digests, Ledger};
 use super::script::{Script, Step};
 use super::script_run::{Outcome, ScriptRun, store_dir};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
@@ -505,7 +506,7 @@ impl Trial<'_> {
 /// Reads all pairs backwards, by gets and by a multi-get of each keyspace. Returns whether the
 /// result matches a scan.
 fn same_by_other_reads(db: &Db, pairs: &[Pair]) -> esker::Result<bool> {
-    let mut right = keyspaces::stored(pairs).eq(&keyspaces::backwards(db)?);
+    let mut right = keyspaces::stored(pairs).eq(&backwards(db)?);
     for name in db.keyspaces() {
         let keyspace = keyspaces::find(db, &name)?;
         let own: Vec<&Pair> = pairs.iter().filter(|(other, ..)| *other == name).collect();

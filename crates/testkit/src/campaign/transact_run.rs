@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use esker::{Db, Durability, Error, ErrorKind, Transaction, TransactionOptions};
 
-use super::keyspaces::Violation;
+use super::content::Violation;
 use super::ledger::Op;
 use super::script::{TransactionEnd, TransactionScript};
 use super::script_run::{Outcome, PlantedBug, ScriptRun, outcome};

@@ -10,7 +10,8 @@ use super::plan::{self, Model};
 use super::slots::{Slot, Slots};
 use super::temporary;
 use super::victim::copy_path;
-use crate::campaign::keyspaces::{self, Pair, ReadError, content, is_unlogged, names};
+use crate::campaign::content::{ReadError, backwards, content};
+use crate::campaign::keyspaces::{Pair, is_unlogged, names};
 use crate::campaign::tally::Verdict;
 
 /// The cause of the victim's end.
@@ -158,7 +159,7 @@ impl<'a> Judge<'a> {
                 return Err((Verdict::Wrong, format!("{what}: {}", violation.0)));
             }
         };
-        if keyspaces::backwards(db).map_err(lost(what))? != pairs {
+        if backwards(db).map_err(lost(what))? != pairs {
             return Err((
                 Verdict::Wrong,
                 format!("{what}: the backward scan differs from the forward scan"),

@@ -2,12 +2,10 @@
 //! compared with an oracle.
 //!
 //! [`script`] generates the steps. [`script_run`] and [`transact_run`] execute them and keep the
-//! [`ledger`]. [`keyspaces`] names the keyspaces, and [`content`] reads
-//! them.
-//! [`image_check`] opens the result and judges it. [`cuts`], [`faults`], [`task_faults`],
-//! [`repair_failures`], [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the
-//! results. Everything follows from a seed: no clock, thread or random number of the machine
-//! influences a store.
+//! [`ledger`]. [`keyspaces`] names the keyspaces, and [`content`] reads them. [`image_check`] opens
+//! the result and judges it. [`cuts`], [`faults`], [`task_faults`], [`repair_failures`],
+//! [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the results. Everything follows
+//! from a seed: no clock, thread or random number of the machine influences a store.
 
 pub mod checksum_range;
 pub mod content;
@@ -23,4 +21,4 @@ pub mod script;
 pub mod script_run;
 pub mod tally;
 pub mod task_faults;
-mod transact_run;
+pub mod transact_run;

@@ -4,11 +4,7 @@
 //! has options of its own and two names: a keyspace is created under the first one, and a rename
 //! gives it the other one. So a keyspace's name tells its options.
 
-use esker::{
-    Db, DbIterator, ErrorKind, KeyOrder, Keyspace, KeyspaceOptions, ReadOptions, Snapshot,
-};
-
-use super::ledger::{Digest, Digests, PREPARED, UNLOGGED_PREFIX};
+use esker::{Db, ErrorKind, KeyOrder, Keyspace, KeyspaceOptions};
 
 /// A pair of a store: the name of its keyspace, the key and the value.
 pub type Pair = (String, Vec<u8>, Vec<u8>);

@@ -183,11 +183,15 @@ fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
             |t| {
                 format!(
                     "{} images of {} cuts, {} of cuts during the recovery, {} of cuts during the \
-                     second recovery",
+                     second recovery; {} batches and {} transactions over several keyspaces, {} \
+                     changes of keyspaces",
                     t.of("images"),
                     t.of("cuts"),
                     t.of("nested images"),
                     t.of("images of depth 3"),
+                    t.of("batches over several keyspaces"),
+                    t.of("transactions over several keyspaces"),
+                    t.of("changes of keyspaces"),
                 )
             },
             || cut(size, seed),

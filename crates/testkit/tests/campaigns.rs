@@ -10,6 +10,7 @@ use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Step, Theme, script};
+use esker_testkit::campaign::script_run::PlantedBug;
 use esker_testkit::campaign::tally::{Tally, in_parallel};
 use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
@@ -20,7 +21,7 @@ fn assert_no_failure(tally: &Tally) {
 }
 
 fn effort() -> Effort {
-    Effort { seeds: 1, nest_one_in: 100, depth: 3, flaws: Flaws::default() }
+    Effort { seeds: 1, nest_one_in: 100, depth: 3, flaws: Flaws::default(), bug: PlantedBug::None }
 }
 
 #[test]

@@ -242,38 +242,53 @@ impl Plan {
     }
 }
 
-/// The slices that running jobs read, with the number of jobs per slice.
+/// What running jobs work on: the slices that they read, with the number of jobs per slice, and the
+/// dropped keyspaces that they remove, of which there may be no slice left.
 #[derive(Debug, Default)]
-pub struct BusySet(HashMap<(usize, u64), usize>);
+pub struct BusySet {
+    slices: HashMap<(usize, u64), usize>,
+    drops: Vec<KeyspaceId>,
+}
 
 impl BusySet {
-    /// Returns whether no running job reads a slice.
+    /// Returns whether no job runs.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.slices.is_empty() && self.drops.is_empty()
     }
 
-    /// Adds a plan's inputs.
+    /// Adds a plan.
     pub fn insert(&mut self, plan: &Plan) {
         for input in &plan.inputs {
-            *self.0.entry((input.level, input.fragment.file.number)).or_insert(0) += 1;
+            *self.slices.entry((input.level, input.fragment.file.number)).or_insert(0) += 1;
+        }
+        if let PlanKind::Drop(id) = plan.kind {
+            self.drops.push(id);
         }
     }
 
-    /// Removes a plan's inputs.
+    /// Removes a plan.
     pub fn remove(&mut self, plan: &Plan) {
         for input in &plan.inputs {
             let key = (input.level, input.fragment.file.number);
-            if let Some(count) = self.0.get_mut(&key) {
+            if let Some(count) = self.slices.get_mut(&key) {
                 *count -= 1;
                 if *count == 0 {
-                    self.0.remove(&key);
+                    self.slices.remove(&key);
                 }
             }
+        }
+        if let PlanKind::Drop(id) = plan.kind {
+            self.drops.retain(|dropped| *dropped != id);
         }
     }
 
     /// Returns whether a running job reads this file at this level.
     pub fn holds(&self, level: usize, file: u64) -> bool {
-        self.0.contains_key(&(level, file))
+        self.slices.contains_key(&(level, file))
+    }
+
+    /// Returns whether a running job removes this keyspace.
+    pub fn drops(&self, id: KeyspaceId) -> bool {
+        self.drops.contains(&id)
     }
 }

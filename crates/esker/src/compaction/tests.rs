@@ -288,3 +288,15 @@ fn empty_version_needs_no_compaction() {
         assert_eq!(super::manual::plans(&empty(), &limits(policy), None, None).len(), 0);
     }
 }
+
+#[test]
+fn a_dropped_keyspace_without_slices_is_removed_by_one_job() {
+    let (version, mut busy) = (empty(), BusySet::default());
+    let plan = drop_range::plan(&version, 3, &busy).unwrap();
+    assert!(plan.inputs.is_empty());
+    busy.insert(&plan);
+    assert!(!busy.is_empty() && drop_range::plan(&version, 3, &busy).is_none());
+    assert!(drop_range::plan(&version, 4, &busy).is_some());
+    busy.remove(&plan);
+    assert!(busy.is_empty() && drop_range::plan(&version, 3, &busy).is_some());
+}

@@ -15,6 +15,7 @@ use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Script, Step, Theme, script};
+use esker_testkit::campaign::script_run::PlantedBug;
 use esker_testkit::campaign::tally::{Tally, Verdict, in_parallel};
 use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
@@ -103,7 +104,7 @@ fn cut(size: &Size, seed: u64) -> Tally {
     let seeds = seed..seed + size.seeds * per_seed;
     let scripts: Vec<Script> = seeds.map(|seed| nth_script(seed, size.steps)).collect();
     let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
-    let effort = Effort { seeds: 1, nest_one_in, depth: 3, flaws };
+    let effort = Effort { seeds: 1, nest_one_in, depth: 3, flaws, bug: PlantedBug::None };
     in_parallel(&scripts, |script| cuts::run(script, &effort))
 }
 
@@ -145,7 +146,8 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
 /// Runs cuts during the repair of stores of every policy and theme.
 fn repair_cuts(size: &Size, seed: u64) -> Tally {
     let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
-    let effort = Effort { seeds: size.seeds.min(3), nest_one_in, depth: 3, flaws };
+    let (seeds, bug) = (size.seeds.min(3), PlantedBug::None);
+    let effort = Effort { seeds, nest_one_in, depth: 3, flaws, bug };
     let run = |store: &Store| repair_failures::cuts(store, &effort);
     stores(size.repair_stores, seed, 60).iter().map(run).fold(Tally::default(), merged)
 }
@@ -181,11 +183,15 @@ fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
             |t| {
                 format!(
                     "{} images of {} cuts, {} of cuts during the recovery, {} of cuts during the \
-                     second recovery",
+                     second recovery; {} batches and {} transactions over several keyspaces, {} \
+                     changes of keyspaces",
                     t.of("images"),
                     t.of("cuts"),
                     t.of("nested images"),
                     t.of("images of depth 3"),
+                    t.of("batches over several keyspaces"),
+                    t.of("transactions over several keyspaces"),
+                    t.of("changes of keyspaces"),
                 )
             },
             || cut(size, seed),

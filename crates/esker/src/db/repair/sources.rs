@@ -111,9 +111,16 @@ fn sources_without_manifest(
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     let (mut sources, mut orders) = (Vec::new(), BTreeMap::<TreeId, String>::new());
     for number in numbers {
-        // A table whose properties are damaged is reported when it is opened.
         let path = names::table_path(dir, number);
-        let (tree, order) = Table::identify_tree(&**fs, &path).unwrap_or_default();
+        let (tree, order) = match Table::identify_tree(&**fs, &path) {
+            Ok(identity) => identity,
+            // In another tree its entries would be wrong data.
+            Err(error) => {
+                report.tables += 1;
+                report.lost.push(format!("all entries of a table: {error}"));
+                continue;
+            }
+        };
         let tree = if (tree as usize) < TREES_MAX { tree } else { 0 };
         if tree != 0 {
             if KeyOrder::by_name(&order, &known_orders(options)).is_none() {

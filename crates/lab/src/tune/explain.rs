@@ -64,28 +64,38 @@ fn effect(tuner: &Tuner<'_>, rounds: &Rounds, set: usize, name: &str) -> KnobEff
     }
 }
 
-/// Measures the set without the knobs whose gain is not shown against the default set and the best
-/// set, and the joint effect of the two strongest knobs.
+/// Returns the sets to confirm in place of `best`, the smallest first: without all knobs whose gain
+/// is not shown, and without those of them that change less than half of a worthwhile gain.
+fn smaller_sets(best: &Setting, effects: &[KnobEffect]) -> Vec<Setting> {
+    let is_weak = |effect: &KnobEffect| effect.gain.is_none_or(|gain| !gain.is_shown());
+    let half = (1.0 + GAIN_MIN) / 2.0;
+    let is_nothing =
+        |effect: &KnobEffect| is_weak(effect) && effect.gain.is_none_or(|g| g.ratio < half);
+    let without = |leaves: &dyn Fn(&KnobEffect) -> bool| {
+        let left = effects.iter().filter(|effect| leaves(effect));
+        left.fold(best.clone(), |set, effect| set.without(&effect.knob))
+    };
+    let mut sets = vec![without(&is_weak), without(&is_nothing)];
+    sets.dedup();
+    sets.retain(|set| set != best && !set.is_default());
+    sets
+}
+
+/// Measures the smaller sets against the default set and the best set, and the joint effect of the
+/// two strongest knobs.
 fn confirm(
     tuner: &mut Tuner<'_>,
     schedule: &Schedule,
     best: &Judged,
     effects: &[KnobEffect],
 ) -> Result<(Option<Judged>, Option<Interaction>)> {
-    let weak = |effect: &&KnobEffect| effect.gain.is_none_or(|gain| !gain.is_shown());
-    let mut setting = best.setting.clone();
-    for effect in effects.iter().filter(weak) {
-        setting = setting.without(&effect.knob);
-    }
-    let is_smaller = setting != best.setting && !setting.is_default();
+    let smaller = smaller_sets(&best.setting, effects);
     let pair = match effects {
         [first, second, ..] if effects.len() > 2 => Some([first, second]),
         _ => None,
     };
     let mut sets = vec![Setting::default(), best.setting.clone()];
-    if is_smaller {
-        sets.push(setting);
-    }
+    sets.extend(smaller.iter().cloned());
     if let Some([first, second]) = pair {
         sets.push(best.setting.without(&first.knob).without(&second.knob));
     }
@@ -103,10 +113,11 @@ fn confirm(
             product: first.gain?.ratio * second.gain?.ratio,
         })
     });
-    let reduced = is_smaller.then(|| judge(&rounds, 2, terms, 1));
-    let reduced = reduced.filter(|reduced| {
-        let to_best = rounds.gain(terms, 2, 1, CONFIDENCE);
-        reduced.rejected.is_none() && to_best.is_some_and(|gain| gain.ratio * GAIN_MIN > 1.0)
+    let reduced = (2..2 + smaller.len()).find_map(|set| {
+        let judged = judge(&rounds, set, terms, smaller.len());
+        let to_best = rounds.gain(terms, set, 1, CONFIDENCE)?;
+        let is_as_good = to_best.ratio * GAIN_MIN > 1.0;
+        (judged.rejected.is_none() && is_as_good).then_some(judged)
     });
     Ok((reduced, interaction))
 }

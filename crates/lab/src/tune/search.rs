@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
         for index in self.some_knobs() {
             let knob = &self.table.knobs[index];
             let Some(optimizer) = &mut self.optimizers[index] else { continue };
-            let Ok(place) = optimizer.ask(&mut self.rng) else { continue };
+            let Ok(place) = optimizer.ask(&mut self.rng);
             let last = knob.levels.len() - 1;
             let level = &knob.levels[(place.max(0.0) as usize).min(last)];
             setting = self.table.with(&setting, knob, level);

@@ -19,6 +19,7 @@ mod esker;
 #[cfg(feature = "rust-engines")]
 mod fjall;
 pub mod install;
+pub mod knobs;
 pub mod lab;
 mod leveldb;
 mod library;
@@ -29,6 +30,7 @@ mod rocksdb;
 #[cfg(feature = "rust-engines")]
 mod sled;
 pub mod subprocess;
+pub mod tune;
 mod wiredtiger;
 pub mod ycsb;
 

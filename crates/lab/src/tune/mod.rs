@@ -25,3 +25,4 @@ mod search;
 #[cfg(test)]
 mod tests;
 pub mod trail;
+pub mod workload;

@@ -12,7 +12,7 @@ use esker::{Db, Keyspace};
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, keyspace,
-    lab, load, man, options, put, repair, restore, scan, shell, stats, top, verify,
+    lab, load, man, options, put, repair, restore, scan, shell, stats, top, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -252,6 +252,8 @@ pub enum Command {
     Bench(Opening<bench::BenchArgs>),
     /// Run experiments over several stores, with records, tables and pages
     Lab(lab::LabArgs),
+    /// Find the options of an engine that are fastest for workloads, and explain them
+    Tune(Opening<tune::TuneArgs>),
     /// List the store's options
     Options(Opening<options::OptionsArgs>),
     /// Print shell completions

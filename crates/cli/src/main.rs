@@ -78,6 +78,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Checkpoint(of) => run_command(commands::checkpoint::run, &of.args, of.global()),
         Command::Destroy(of) => run_command(commands::destroy::run, &of.args, of.global()),
         Command::Bench(of) => run_command(commands::bench::run, &of.args, of.global()),
+        Command::Tune(of) => run_command(commands::tune::run, &of.args, of.global()),
         Command::Options(of) => run_command(commands::options::run, &of.args, of.global()),
         Command::Lab(args) => {
             let json = args.json();

@@ -6,7 +6,6 @@
 //! knobs.
 
 use esker_lab::error::{LabError, Result};
-use esker_lab::record::env::machine;
 use esker_lab::tune::knob::{Knob, KnobTable, Role, bytes_of, powers};
 
 const KIB: u64 = 1 << 10;
@@ -186,6 +185,7 @@ fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
 #[cfg(feature = "engine")]
 fn esker(memory_bytes: Option<u64>) -> KnobTable {
     use ::esker::{Mutability, OPTIONS};
+    use esker_lab::record::env::machine;
     let installed = machine(&std::env::temp_dir()).memory_bytes.unwrap_or(4 << 30);
     // The engine's own rule for `auto`: a quarter of the memory, from 4 MiB to 1 GiB.
     let budget = memory_bytes.unwrap_or((installed / 4).clamp(4 * MIB, 1 << 30));

@@ -11,7 +11,7 @@ use esker::{Db, Keyspace};
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, keyspace,
+    backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import, keyspace,
     lab, load, man, options, put, repair, restore, scan, shell, stats, top, tune, verify,
 };
 use crate::failure::Failure;
@@ -234,6 +234,8 @@ pub enum Command {
     Stats(Opening<stats::StatsArgs>),
     /// Show what running stores publish about their work, again and again
     Top(Telling<top::TopArgs>),
+    /// Name what is wrong with a store, by numbers, and the change to make
+    Doctor(Opening<doctor::DoctorArgs>),
     /// Read and verify every byte of the store
     Verify(Opening<verify::VerifyArgs>),
     /// Rebuild a damaged store from its intact data

@@ -7,6 +7,7 @@ pub mod compact;
 pub mod completions;
 pub mod delete;
 pub mod destroy;
+pub mod doctor;
 pub mod dump;
 pub mod engines;
 pub mod get;

@@ -22,6 +22,7 @@ pub mod report;
 pub mod run;
 pub mod stats;
 pub mod target;
+pub mod trace;
 pub mod tune;
 pub mod workload;
 

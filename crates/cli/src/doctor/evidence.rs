@@ -5,6 +5,7 @@
 //! 2. Counters come from that process alone. Without it they are `None`, not zero.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -167,29 +168,31 @@ fn space(db: &Db, tables: &Tables) -> Result<Option<Space>, Failure> {
         return Ok(None);
     }
     let mut iter = db.iter()?;
-    iter.seek_to_first()?;
     let (start, end, raw_bytes) = sample(&mut iter)?;
-    let Some((start, end)) = start.zip(end) else { return Ok(None) };
+    let Some(start) = start else { return Ok(None) };
     let stored_bytes = db.approximate_size(&start, &end)? as f64;
     let live_bytes = raw_bytes as f64 * tables.bytes as f64 / tables.raw_bytes as f64;
     let is_enough = stored_bytes >= SPACE_BYTES_MIN as f64 && live_bytes > 0.0;
     Ok(is_enough.then_some(Space { stored_bytes, live_bytes }))
 }
 
-type Sample = (Option<Vec<u8>>, Option<Vec<u8>>, u64);
+/// First key, last key, and bytes of keys and values.
+type Sample = (Option<Vec<u8>>, Vec<u8>, u64);
 
 /// Returns the first and last key of the sample, and the bytes of its keys and values.
 fn sample(iter: &mut DbIterator) -> Result<Sample, Failure> {
-    let (mut start, mut end, mut keys, mut bytes) = (None, None, 0, 0u64);
-    while iter.valid() && keys < SAMPLE_KEYS_MAX && bytes < SAMPLE_BYTES_MAX {
-        if start.is_none() {
-            start = Some(iter.key().to_vec());
-        }
-        end = Some(iter.key().to_vec());
-        bytes += (iter.key().len() + iter.value().len()) as u64;
+    let (mut start, mut end, mut keys, mut bytes) = (None, Vec::new(), 0, 0u64);
+    iter.for_each_forward(|key, value| {
+        start.get_or_insert_with(|| key.to_vec());
+        end.clear();
+        end.extend_from_slice(key);
+        bytes += (key.len() + value.len()) as u64;
         keys += 1;
-        iter.next()?;
-    }
+        match keys < SAMPLE_KEYS_MAX && bytes < SAMPLE_BYTES_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })?;
     Ok((start, end, bytes))
 }
 

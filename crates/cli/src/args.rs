@@ -12,7 +12,7 @@ use esker::{Db, Keyspace};
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import, keyspace,
-    lab, load, man, options, put, repair, restore, scan, shell, stats, top, tune, verify,
+    lab, load, man, options, put, repair, restore, scan, shell, stats, top, trace, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -198,8 +198,9 @@ pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     rest.extend(args);
-    // The name of a `lab` or `keyspace` command is two words.
-    let is_pair = rest.first().is_some_and(|word| word == "lab" || word == "keyspace");
+    // The name of a `lab`, `trace` or `keyspace` command is two words.
+    let is_pair = |word: &OsString| word == "lab" || word == "trace" || word == "keyspace";
+    let is_pair = rest.first().is_some_and(is_pair);
     let words = if is_pair { 2 } else { 1 };
     let behind = rest.split_off(words.min(rest.len()));
     out.extend(rest);
@@ -256,6 +257,8 @@ pub enum Command {
     Lab(lab::LabArgs),
     /// Find the options of an engine that are fastest for workloads, and explain them
     Tune(Opening<tune::TuneArgs>),
+    /// Record the operations of a workload, show a trace, or replay one
+    Trace(trace::TraceArgs),
     /// List the store's options
     Options(Opening<options::OptionsArgs>),
     /// Print shell completions

@@ -86,6 +86,10 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
             let json = args.json();
             commands::lab::run(args).map_err(|failure| (failure, json))
         }
+        Command::Trace(args) => {
+            let json = args.json();
+            commands::trace::run(args).map_err(|failure| (failure, json))
+        }
         Command::Keyspace(args) => {
             let json = args.json();
             commands::keyspace::run(args).map_err(|failure| (failure, json))

@@ -30,6 +30,7 @@ mod rocksdb;
 #[cfg(feature = "rust-engines")]
 mod sled;
 pub mod subprocess;
+pub mod trace;
 pub mod tune;
 mod wiredtiger;
 pub mod ycsb;

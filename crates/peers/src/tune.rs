@@ -15,8 +15,9 @@ use esker_lab::tune::driver::{Plan, Tuner};
 use esker_lab::tune::knob::KnobTable;
 use esker_lab::tune::measures::{Combine, Objective};
 use esker_lab::tune::outcome::Outcome;
+use esker_lab::tune::runner::LabRunner;
 use esker_lab::tune::trail::Trail;
-use esker_lab::tune::workload::{LabRunner, Sizes, Workload, names, parse, write_share};
+use esker_lab::tune::workload::{Sizes, Workload, names, parse, write_share};
 
 use crate::bench::{ENGINES, engine_named, split_spec};
 use crate::knobs::{knobs, set_budget};

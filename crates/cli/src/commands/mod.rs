@@ -24,6 +24,7 @@ pub mod scan;
 pub mod shell;
 pub mod stats;
 pub mod top;
+pub mod trace;
 pub mod tune;
 pub mod verify;
 pub mod ycsb;

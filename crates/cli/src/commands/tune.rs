@@ -21,7 +21,7 @@ use crate::store::split;
 
 const AFTER_HELP: &str = "\
 Workloads: load, a to f (YCSB's core workloads; consecutive ones share a store), a YCSB property \
-file, bench:TASKS (db_bench's tasks), csv:FILE. --set gives the default set options of its own: a \
+file, bench:TASKS (db_bench's tasks), csv:FILE, trace:FILE. --set gives the default set options of its own: a \
 knob's value is where the search starts and what a gain is measured against, any other option is \
 given to every set.
 
@@ -31,6 +31,7 @@ is shown and no workload is below 0.97 of the default set. docs/tuning.md descri
 
   esker tune --workload load,a,b,d --budget 10m --html page.html --out tuned.toml
   esker tune --engine leveldb --workload a --constraint 'p99<1ms' --memory 64MiB
+  esker tune --workload trace:program.trace --objective p99
   esker tune --workload bench:fillrandom,readrandom --knobs block_size_bytes,compression";
 
 /// Arguments of `tune`.

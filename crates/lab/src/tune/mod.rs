@@ -1,7 +1,7 @@
 //! The tuner: finds the options of an engine that are fastest for given workloads, and explains
 //! them.
 //!
-//! `knob` has the search space, `workload` runs a set of options, `driver` decides which sets run,
+//! `knob` has the search space, `runner` runs the workloads with a set of options, `driver` decides which sets run,
 //! and `decide` has the decisions as functions of measurements. `trail` keeps every run.
 //!
 //! Invariants:
@@ -20,6 +20,7 @@ pub mod knob;
 pub mod measures;
 pub mod outcome;
 pub mod paired;
+pub mod runner;
 mod schedule;
 mod search;
 #[cfg(test)]

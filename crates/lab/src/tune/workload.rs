@@ -1,35 +1,23 @@
-//! The workloads of a tuning, and the runner that measures them with the lab's own rounds.
+//! The workloads of a tuning: their forms as text, their phases, their names.
 //!
 //! `load` and `a` to `f` are YCSB's core workloads. Consecutive ones share a store, which is loaded
 //! once and keeps its content from phase to phase. A property file is a load and a run in a store
-//! of its own. `bench:LIST` is a list of db_bench's tasks, and `csv:FILE` writes and reads the rows
-//! of a file.
+//! of its own. `bench:LIST` is a list of db_bench's tasks, `csv:FILE` writes and reads the rows of a
+//! file, and `trace:FILE` replays a trace.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use toml::Value;
-
-use super::knob::{KnobTable, Setting};
-use super::measures::{RunMeasures, Runner, WorkloadMeasures};
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
-use crate::experiment::expect::Amount;
 use crate::mix::phase::{OpKind, Phase, Start};
-use crate::mix::session::{self as mixed, MixRound};
 use crate::mix::space::Space;
 use crate::mix::ycsb::{Properties, Workload as Core};
-use crate::record::schema::TaskSample;
-use crate::run::config::DATA_BYTES_SPARE;
-use crate::run::engine_dir::EngineDir;
-use crate::run::session::{self as tasks, Listener, Round};
-use crate::target::Engine;
+use crate::trace::format::{Trace, read as read_trace};
+use crate::trace::replay::{TASK, TraceSummary};
 use crate::workload::tasks::{TaskKind, labels, parse_tasks};
 
 /// Tasks of a CSV file: its rows written in their order, then read at random.
 const CSV_TASKS: &str = "fillseq,readrandom";
-/// Smallest number of records or operations of a shortened run.
-const COUNT_MIN: u64 = 100;
 
 /// Sizes and changes of the workloads.
 #[derive(Clone, Debug)]
@@ -66,6 +54,13 @@ pub enum Workload {
         csv: Option<PathBuf>,
         /// Number of entries.
         entries: u64,
+    },
+    /// A trace of a program's operations.
+    Trace {
+        /// The operations.
+        trace: Trace,
+        /// Counts over them.
+        summary: TraceSummary,
     },
 }
 
@@ -176,7 +171,8 @@ fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Resul
         return tasks(list, None);
     }
     if let Some(path) = text.strip_prefix("csv:") {
-        let config = BenchConfig { csv: Some(path.into()), ..base.clone() };
+        let mut config = base.clone();
+        config.csv = Some(path.into());
         // The file is read once here, so that a missing column is an error before the first run.
         let rows = config.dataset()?.0.rows();
         let workload = tasks(CSV_TASKS, Some(path.into()))?;
@@ -185,10 +181,13 @@ fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Resul
             other => other,
         });
     }
+    if let Some(path) = text.strip_prefix("trace:") {
+        return trace_of(Path::new(path), sizes);
+    }
     let path = Path::new(text);
     let read = std::fs::read_to_string(path).map_err(|e| {
         LabError::usage(format!(
-            "expected a workload: load, a to f, bench:TASKS, csv:FILE or a property file; {text}: {e}"
+            "expected a workload: load, a to f, bench:TASKS, csv:FILE, trace:FILE or a property file; {text}: {e}"
         ))
     })?;
     let mut properties = Properties::default();
@@ -198,6 +197,20 @@ fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Resul
     let mut phases = vec![load_phase(&core, false)];
     phases.extend(varied(&core.run, &name, sizes)?);
     Ok(mix(core, phases, base))
+}
+
+fn trace_of(path: &Path, sizes: &Sizes) -> Result<Workload> {
+    if sizes.robust_points.is_some() {
+        return Err(LabError::usage(
+            "the robust mode moves the share of reads, and a trace is fixed",
+        ));
+    }
+    let trace = read_trace(path)?;
+    if trace.lines.is_empty() {
+        return Err(LabError::usage(format!("{} has no operations", path.display())));
+    }
+    let summary = TraceSummary::of(&trace);
+    Ok(Workload::Trace { trace, summary })
 }
 
 /// Returns the run phase under its name, and in the robust mode the same phase with more reads and
@@ -258,6 +271,7 @@ pub fn write_share(workloads: &[Workload]) -> f64 {
                 let tasks = parse_tasks(list).unwrap_or_default();
                 shares.extend(tasks.iter().map(|task| f64::from(u8::from(task.writes()))));
             }
+            Workload::Trace { summary, .. } => shares.push(summary.write_share()),
         }
     }
     shares.iter().sum::<f64>() / shares.len().max(1) as f64
@@ -277,199 +291,22 @@ pub fn names(workloads: &[Workload]) -> Vec<String> {
                     tasks.iter().filter(|t| t.kind != TaskKind::Stats && !t.is_without_engine());
                 names.extend(measured.map(|task| task.name.to_string()));
             }
+            Workload::Trace { .. } => names.push(TASK.into()),
         }
     }
     labels(names.iter().map(String::as_str))
 }
 
-/// Measures sets with the lab's rounds in this process.
-pub struct LabRunner<'a> {
-    /// The engine.
-    pub engine: &'a dyn Engine,
-    /// The engine's knobs.
-    pub table: &'a KnobTable,
-    /// Settings that no knob changes.
-    pub base: &'a BenchConfig,
-    /// The workloads.
-    pub workloads: &'a [Workload],
-    /// Parent directory of the stores.
-    pub base_dir: &'a Path,
-    /// Returns freed memory to the operating system.
-    pub settle_memory: &'a dyn Fn(),
-}
-
-struct Silent;
-
-impl Listener for Silent {
-    fn sample(&mut self, _: &TaskSample) {}
-    fn stats(&mut self, _: &str, _: &str) {}
-}
-
-impl Runner for LabRunner<'_> {
-    fn run(&mut self, setting: &Setting, share: f64, round: usize) -> RunMeasures {
-        let start = Instant::now();
-        let measured = self.measured(setting, share, round);
-        crate::run::engine_dir::wait_when_ending();
-        let (workloads, error) = match measured {
-            Ok(samples) => {
-                let failed = samples.iter().find(|sample| sample.failed());
-                let failure = |s: &TaskSample| {
-                    format!("{}: {}", s.task, s.error.as_deref().unwrap_or("failed"))
-                };
-                (self.measures(&samples), failed.map(failure))
-            }
-            Err(error) => (Vec::new(), Some(error.to_string())),
-        };
-        RunMeasures { workloads, seconds: start.elapsed().as_secs_f64(), error }
-    }
-}
-
-impl LabRunner<'_> {
-    /// Returns the settings of a set.
-    ///
-    /// # Errors
-    /// A flag or its value is refused.
-    pub fn config(&self, setting: &Setting) -> Result<BenchConfig> {
-        let mut config = self.base.clone();
-        for (flag, value) in &self.table.fixed {
-            config.set(flag, value).map_err(LabError::usage)?;
-        }
-        for knob in &self.table.knobs {
-            let value = self.table.value(knob, setting);
-            config.set(&knob.flag, value).map_err(LabError::usage)?;
-        }
-        config.histogram = true;
-        Ok(config)
-    }
-
-    fn measured(&self, setting: &Setting, share: f64, round: usize) -> Result<Vec<TaskSample>> {
-        let config = self.config(setting)?;
-        let engine_dir = EngineDir::prepare(self.base_dir, self.engine.name())?;
-        let mut samples = Vec::new();
-        for workload in self.workloads {
-            engine_dir.empty()?;
-            (self.settle_memory)();
-            let own = match workload {
-                Workload::Mix { .. } => self.mixed(workload, &config, &engine_dir, (share, round)),
-                Workload::Tasks { list, csv, entries } => {
-                    let mut config = config.clone();
-                    config.csv.clone_from(csv);
-                    config.num = Some(scaled(*entries, share));
-                    self.tasks(list, config, &engine_dir, round)?
-                }
-            };
-            let failed = own.iter().any(TaskSample::failed);
-            samples.extend(own.into_iter().filter(|sample| !sample.hidden || sample.failed()));
-            if failed {
-                break;
-            }
-        }
-        engine_dir.remove()?;
-        rustix::fs::sync();
-        Ok(samples)
-    }
-
-    fn mixed(
-        &self,
-        workload: &Workload,
-        config: &BenchConfig,
-        engine_dir: &EngineDir,
-        (share, round): (f64, usize),
-    ) -> Vec<TaskSample> {
-        let Workload::Mix { space, records, threads, phases } = workload else {
-            return Vec::new();
-        };
-        let entries = scaled(*records, share);
-        let phases: Vec<Phase> = phases.iter().map(|phase| shortened(phase, share)).collect();
-        let written = phases.iter().filter(|phase| phase.writes());
-        let written: u64 = written.map(|phase| phase.operations.value(entries, entries)).sum();
-        let mut store = config.store.clone();
-        let bytes = written as f64 * space.pair_bytes_mean();
-        store.data_bytes_expected = bytes as u64 + DATA_BYTES_SPARE;
-        let mixed_round = MixRound {
-            engine: self.engine,
-            store: &store,
-            space,
-            phases: &phases,
-            entries,
-            threads: *threads,
-            seed: config.seed,
-            engine_dir,
-            repetition: round,
-            number: round,
-            progress: config.progress,
-            settle_memory: self.settle_memory,
-            limit: None,
-        };
-        mixed::run(&mixed_round, &mut Silent).0
-    }
-
-    fn tasks(
-        &self,
-        list: &str,
-        mut config: BenchConfig,
-        engine_dir: &EngineDir,
-        round: usize,
-    ) -> Result<Vec<TaskSample>> {
-        let (data, _) = config.dataset()?;
-        config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
-        let tasks_round = Round {
-            engine: self.engine,
-            config: &config,
-            data: &data,
-            engine_dir,
-            repetition: round,
-            number: round,
-            settle_memory: self.settle_memory,
-            limit: None,
-        };
-        let (samples, _) = tasks::run(&tasks_round, &parse_tasks(list)?, &mut Silent);
-        let is_measured = |sample: &TaskSample| {
-            sample.task != "stats" && !crate::workload::tasks::is_without_engine(&sample.task)
-        };
-        Ok(samples.into_iter().filter(is_measured).collect())
-    }
-
-    /// Converts samples, which are in the order of the workloads' names.
-    fn measures(&self, samples: &[TaskSample]) -> Vec<WorkloadMeasures> {
-        let names = labels(samples.iter().map(|sample| sample.task.as_str()));
-        let of = |(workload, sample): (String, &TaskSample)| WorkloadMeasures {
-            workload,
-            ops_per_sec: sample.ops_per_sec,
-            p99_micros: sample.latency.as_ref().map(|latency| latency.p99_micros),
-            write_amplification: sample.write_amplification,
-            disk_bytes: sample.disk_bytes.map(|bytes| bytes as f64),
-            memory_bytes: sample.peak_memory_bytes.map(|bytes| bytes as f64),
-        };
-        names.into_iter().zip(samples).map(of).collect()
-    }
-}
-
-fn scaled(count: u64, share: f64) -> u64 {
-    ((count as f64 * share) as u64).max(COUNT_MIN.min(count)).max(1)
-}
-
-fn shortened(phase: &Phase, share: f64) -> Phase {
-    let mut short = phase.clone();
-    let operations = scaled(phase.operations.value(0, 0), share) as i64;
-    if let Ok(amount) = Amount::parse(&Value::from(operations)) {
-        short.operations = amount;
-    }
-    short
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::reference::Reference;
-    use crate::tune::knob::KnobTable;
 
-    fn sizes(robust_points: Option<f64>) -> Sizes {
+    pub(crate) fn sizes(robust_points: Option<f64>) -> Sizes {
         let properties = vec![("fieldcount".to_string(), "1".to_string())];
         Sizes { records: 500, operations: None, properties, robust_points }
     }
 
-    fn parsed(texts: &[&str], robust: Option<f64>) -> Result<Vec<Workload>> {
+    pub(crate) fn parsed(texts: &[&str], robust: Option<f64>) -> Result<Vec<Workload>> {
         let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
         parse(&texts, &BenchConfig::default(), &sizes(robust), &["leveldb"])
     }
@@ -513,33 +350,5 @@ mod tests {
         for (read, wanted) in reads.iter().zip([0.5, 0.75, 0.25, 1.0, 1.0, 0.75]) {
             assert!((read - wanted).abs() < 1e-9, "{reads:?}");
         }
-    }
-
-    #[test]
-    fn run_measures_every_workload_in_order() {
-        let workloads = parsed(&["load,a", "bench:fillseq,readrandom"], None).expect("right");
-        let base = BenchConfig { key_size: 16, ..BenchConfig::default() };
-        let dir = tempfile::tempdir().expect("a folder");
-        let table = KnobTable::default();
-        let mut runner = LabRunner {
-            engine: &Reference,
-            table: &table,
-            base: &base,
-            workloads: &workloads,
-            base_dir: dir.path(),
-            settle_memory: &|| {},
-        };
-        let run = runner.run(&Setting::default(), 0.5, 1);
-        assert_eq!(run.error, None);
-        let found: Vec<&str> = run.workloads.iter().map(|own| own.workload.as_str()).collect();
-        assert_eq!(found, names(&workloads));
-        for own in &run.workloads {
-            assert!(own.ops_per_sec.is_some_and(|speed| speed > 0.0), "{own:?}");
-            assert!(own.p99_micros.is_some(), "{own:?}");
-        }
-        let error = LabRunner { base_dir: Path::new("/dev/null"), ..runner }
-            .run(&Setting::default(), 0.5, 1)
-            .error;
-        assert!(error.is_some_and(|error| error.contains("/dev/null")));
     }
 }

@@ -11,12 +11,12 @@ use esker_lab::error::{LabError, Result};
 use esker_lab::record::env;
 use esker_lab::tune::constraint::Constraint;
 use esker_lab::tune::decide::Terms;
-use esker_lab::tune::driver::{Plan, Tuner};
 use esker_lab::tune::knob::KnobTable;
 use esker_lab::tune::measures::{Combine, Objective};
 use esker_lab::tune::outcome::Outcome;
 use esker_lab::tune::runner::LabRunner;
 use esker_lab::tune::trail::Trail;
+use esker_lab::tune::tuner::{Plan, Tuner};
 use esker_lab::tune::workload::{Sizes, Workload, names, parse, write_share};
 
 use crate::bench::{ENGINES, engine_named, split_spec};

@@ -5,10 +5,10 @@
 //! accepted and not slower than the best set.
 
 use super::decide::{CONFIDENCE, GAIN_MIN, Rounds, judge};
-use super::driver::Tuner;
 use super::knob::Setting;
 use super::outcome::{Interaction, Judged, KnobEffect};
 use super::schedule::Schedule;
+use super::tuner::Tuner;
 use crate::error::Result;
 
 /// Result of the explanation.

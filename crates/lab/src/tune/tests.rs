@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use super::constraint::Constraint;
 use super::decide::{GUARD, Terms};
-use super::driver::{Plan, Tuner};
 use super::knob::tests::table;
 use super::knob::{KnobTable, Setting};
 use super::measures::{Combine, Objective, RunMeasures, Runner, WorkloadMeasures};
 use super::outcome::Outcome;
 use super::trail::Trail;
+use super::tuner::{Plan, Tuner};
 use crate::workload::rng::Rng;
 
 /// A made-up engine: the speed of each workload is a function of the set, times a drift of the

@@ -1,9 +1,9 @@
 //! The tuner: finds the options of an engine that are fastest for given workloads, and explains
 //! them.
 //!
-//! `knob` has the search space, `runner` runs the workloads with a set of options, `driver` decides
-//! which sets run, `tuner` runs them in rounds, and `decide` has the decisions as functions of measurements. `trail` keeps every
-//! run.
+//! `knob` has the search space, and `runner` runs the workloads with a set of options. `driver`
+//! decides which sets run, `tuner` runs them in rounds, and `decide` has the decisions as functions
+//! of measurements. `trail` keeps every run.
 //!
 //! Invariants:
 //! 1. A set is judged only by its ratio to another set that ran in the same round.

@@ -11,8 +11,9 @@ use esker::{Db, Keyspace};
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import, keyspace,
-    lab, load, man, options, put, repair, restore, scan, shell, stats, top, trace, tune, verify,
+    backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import,
+    keyspace, lab, load, man, options, put, repair, restore, scan, shell, stats, top, trace, tune,
+    verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};

@@ -116,7 +116,10 @@ fn settings(run: &TuneRun, name: &str, has_path: bool) -> Result<(BenchConfig, K
     for (option, value) in &run.defaults {
         let own = option.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
         // The value is checked even if the option is a knob.
-        let flag = table.knobs.iter().find(|knob| Some(knob.name.as_str()) == own.or(Some(option)));
+        let flag = table
+            .knobs
+            .iter()
+            .find(|knob| Some(knob.name.as_str()) == own.or(Some(option.as_str())));
         let flag = flag.map_or(option.clone(), |knob| knob.flag.clone());
         base.clone().set(&flag, value).map_err(LabError::usage)?;
         if !table.set_default(own.unwrap_or(option), value) {

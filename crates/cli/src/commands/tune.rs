@@ -62,8 +62,7 @@ pub struct TuneArgs {
     /// Only these knobs, comma-separated [default: all of the engine]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     knobs: Vec<String>,
-    /// Limit of memtables and cache together [default: 128MiB, or the default set's if it is larger;
-    /// for esker its memory budget]
+    /// Limit of memtables and cache together [default: 128MiB, or what the default set has]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
     /// Records of core workloads and entries of db_bench's tasks

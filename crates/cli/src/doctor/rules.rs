@@ -347,7 +347,7 @@ fn space(own: &Evidence) -> Option<Finding> {
         text: "The store takes much more space than its visible data.".into(),
         evidence: vec![space_line(own, ratio)],
         advice: format!("esker compact {}", own.path),
-        expected: "overwritten and deleted data leaves the store; base_rewrite_ratio=0.5 keeps it so",
+        expected: "overwritten and deleted data leaves; base_rewrite_ratio=0.5 keeps it so",
         undo: NO_UNDO,
     })
 }

@@ -127,8 +127,8 @@ pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<Kn
         _ if has_path => of_rows(name, LEVELDB),
         _ => {
             return Err(LabError::usage(format!(
-                "{name} has no knobs to tune; esker, leveldb, rocksdb and fjall have, and a library \
-                 NAME:PATH with LevelDB's C interface"
+                "{name} has no knobs to tune; esker, leveldb, rocksdb and fjall have, and a \
+                 library NAME:PATH with LevelDB's C interface"
             )));
         }
     };

@@ -50,7 +50,8 @@ struct RecordArgs {
     #[arg(long, default_value = "esker")]
     engine: String,
     /// Record all operations of one in this many keys
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     one_in: u64,
     /// Record the keys themselves instead of their hashes
     #[arg(long)]

@@ -21,9 +21,9 @@ use crate::store::split;
 
 const AFTER_HELP: &str = "\
 Workloads: load, a to f (YCSB's core workloads; consecutive ones share a store), a YCSB property \
-file, bench:TASKS (db_bench's tasks), csv:FILE, trace:FILE. --set gives the default set options of its own: a \
-knob's value is where the search starts and what a gain is measured against, any other option is \
-given to every set.
+file, bench:TASKS (db_bench's tasks), csv:FILE, trace:FILE. --set gives the default set options \
+of its own: a knob's value is where the search starts and what a gain is measured against, any \
+other option is given to every set.
 
 The tuner tries sets in pairs of short runs, measures the best three against the default set in \
 longer runs, and puts back each knob of the best set alone. It recommends a set only if its gain \

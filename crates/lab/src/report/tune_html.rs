@@ -160,8 +160,9 @@ fn over_time(page: &mut String, outcome: &Outcome) {
     let axes = Axes { x: "trial", y: "times the default", ..Axes::default() };
     let _ = write!(
         page,
-        "<h2>The search</h2><p class=\"soft\">Ratio of each tried set to the default set, from short \
-         runs, and the best so far. Short runs only order the sets.</p><div class=\"chart\">{}</div>",
+        "<h2>The search</h2><p class=\"soft\">Ratio of each tried set to the default set, from \
+         short runs, and the best so far. Short runs only order the sets.</p>\
+         <div class=\"chart\">{}</div>",
         lines(&all, &axes, "ratio of each trial")
     );
 }

@@ -1,5 +1,5 @@
-//! Replays a trace on an engine: the pairs that the trace expects are loaded, and the operations run
-//! one after another, as fast as the engine answers.
+//! Replays a trace on an engine: the pairs that the trace expects are loaded, and the operations
+//! run one after another, as fast as the engine answers.
 //!
 //! Every get is checked: a key must be found with a value of its expected length, or be missing. In
 //! a sampled trace and in one of several threads, the operations of one key keep their order.

@@ -1,7 +1,7 @@
 //! The tuning from its first run to its outcome: search, halving, final rounds, explanation.
 //!
-//! The order of runs and all decisions follow from the seed and the measured values. A resumed tuning
-//! therefore repeats the same steps, and continues where the trail ends.
+//! The order of runs and all decisions follow from the seed and the measured values. A resumed
+//! tuning therefore repeats the same steps, and continues where the trail ends.
 
 use super::decide::{CONFIDENCE, GAIN_MIN, Rounds, best, judge, score, survivors};
 use super::explain::explain;

@@ -187,7 +187,8 @@ fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Resul
     let path = Path::new(text);
     let read = std::fs::read_to_string(path).map_err(|e| {
         LabError::usage(format!(
-            "expected a workload: load, a to f, bench:TASKS, csv:FILE, trace:FILE or a property file; {text}: {e}"
+            "expected a workload: load, a to f, bench:TASKS, csv:FILE, trace:FILE or a property \
+             file; {text}: {e}"
         ))
     })?;
     let mut properties = Properties::default();

@@ -136,11 +136,16 @@ pub fn run(
     let lines = &trace.lines[..count.min(trace.lines.len())];
     let mut sample = TaskSample::new(engine.name(), TASK, 0, 0);
     let values = Values::of(lines, seed, ratio);
+    let before = host::memory().resident_bytes.unwrap_or(0);
     let replayed = engine.open(dir, store).and_then(|target| {
         load(target.as_ref(), lines, &values)?;
+        let mapped = target.mapped_write_bytes();
         timed(target.as_ref(), lines, &values, &mut sample)?;
+        let peak = host::memory().peak_bytes;
+        sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(before));
         if engine.capabilities().persistent {
-            let used = sample.used.map(|used| used.with_mapped(target.mapped_write_bytes()));
+            let mapped = target.mapped_write_bytes().saturating_sub(mapped);
+            let used = sample.used.map(|used| used.with_mapped(mapped));
             let amplified = used.and_then(|u| u.write_amplification(sample.user_written_bytes));
             sample.write_amplification = amplified.map(|(ratio, _)| ratio);
             sample.disk_bytes = Some(host::disk_use(dir).allocated_bytes);
@@ -170,7 +175,6 @@ fn timed(
 ) -> Result<()> {
     let (clock, mut latencies, mut key) = (Clock::new(), Latencies::new(), Vec::new());
     host::reset_peak();
-    let before = host::memory().resident_bytes.unwrap_or(0);
     let (moment, start) = (Moment::now(), Instant::now());
     let mut spent_nanos = 0;
     for (number, line) in lines.iter().enumerate() {
@@ -191,7 +195,6 @@ fn timed(
     }
     let wall = start.elapsed();
     sample.used = Some(moment.used());
-    sample.peak_memory_bytes = host::memory().peak_bytes.map(|peak| peak.saturating_sub(before));
     sample.operations = lines.len() as u64;
     sample.elapsed_seconds = wall.as_secs_f64();
     let seconds = Duration::from_nanos(spent_nanos).as_secs_f64();

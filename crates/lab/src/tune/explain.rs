@@ -99,7 +99,7 @@ fn confirm(
     if let Some([first, second]) = pair {
         sets.push(best.setting.without(&first.knob).without(&second.knob));
     }
-    if sets.len() < 3 {
+    if sets.len() < 3 || tuner.seconds >= schedule.end {
         return Ok((None, None));
     }
     let mut rounds = Rounds::new(sets);

@@ -9,8 +9,9 @@ use super::decide::ROUNDS_MIN;
 pub const FINALISTS: usize = 3;
 /// Smallest share of a workload's size.
 const SHARE_MIN: f64 = 0.01;
-/// Number of sets, as a typical number, that the explanation measures in each of its rounds.
-const EXPLAINED: f64 = 8.0;
+/// Number of sets, as a typical number, that a round of the explanation and a round of the
+/// confirmation measure together.
+const EXPLAINED: f64 = 12.0;
 
 /// Share of the workloads' size in each stage, and the end of each stage in seconds of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,18 +38,18 @@ impl Schedule {
     pub fn plan(full_seconds: f64, budget_seconds: f64, trials: usize) -> Schedule {
         let full = full_seconds.max(1e-6);
         let final_runs = ((FINALISTS + 1) * ROUNDS_MIN) as f64 + EXPLAINED * ROUNDS_MIN as f64;
-        let final_share = (0.6 * budget_seconds / (final_runs * full)).clamp(SHARE_MIN, 1.0);
+        let final_share = (0.5 * budget_seconds / (final_runs * full)).clamp(SHARE_MIN, 1.0);
         let search_runs = 2.5 * trials.max(1) as f64;
-        let search_share = (0.3 * budget_seconds / (search_runs * full))
+        let search_share = (0.25 * budget_seconds / (search_runs * full))
             .min(final_share / 2.0)
             .clamp(SHARE_MIN, 1.0);
         Schedule {
             search_share,
             halving_share: (search_share * final_share).sqrt(),
             final_share,
-            search_end: 0.38 * budget_seconds,
-            halving_end: 0.46 * budget_seconds,
-            final_end: 0.72 * budget_seconds,
+            search_end: 0.33 * budget_seconds,
+            halving_end: 0.42 * budget_seconds,
+            final_end: 0.62 * budget_seconds,
             end: budget_seconds,
         }
     }

@@ -177,23 +177,35 @@ fn missing_filter_with_many_misses_is_named() {
 }
 
 #[test]
-fn small_cache_and_small_memtables_are_named() {
+fn small_cache_is_named() {
     let dir = TestDir::new();
-    let sizes = [("cache_size_bytes", "1048576"), ("memtable_size_bytes", "65536")];
-    let db = open(&dir, &sizes);
+    let db = open(&dir, &[("cache_size_bytes", "1048576")]);
+    for number in spread(60_000) {
+        db.put(key(number), value(number, 200)).unwrap();
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    for number in spread(60_000) {
+        assert!(db.get(key(number)).unwrap().is_some());
+    }
+    published(&dir, |metrics| metrics.cache_hits + metrics.cache_misses >= 60_000);
+    let live = Db::live_status(dir.path("db")).unwrap().metrics;
+    assert_eq!(names(&dir, true, 1), ["cache too small"], "{live:?}");
+    db.close().unwrap();
+}
+
+#[test]
+fn small_memtables_are_named() {
+    let dir = TestDir::new();
+    let db = open(&dir, &[("memtable_size_bytes", "65536")]);
     for number in spread(30_000) {
         db.put(key(number), value(number, 100)).unwrap();
     }
     db.flush().unwrap();
-    db.wait_idle().unwrap();
-    for number in spread(30_000) {
-        assert!(db.get(key(number)).unwrap().is_some());
-    }
-    published(&dir, |metrics| metrics.cache_hits + metrics.cache_misses >= 30_000);
+    published(&dir, |metrics| metrics.flushes >= 16);
+    // Writers may also stall behind so many flushes, which is another finding.
     let found = names(&dir, true, 1);
-    for name in ["cache too small", "memtable too small"] {
-        assert!(found.contains(&name.to_string()), "{name}: {found:?}");
-    }
+    assert!(found.contains(&"memtable too small".to_string()), "{found:?}");
     db.close().unwrap();
 }
 

@@ -273,7 +273,7 @@ mod tests {
         none.interaction = None;
         none.recommended = None;
         let page = page(&none);
-        assert!(!page.contains("What bought what") && !page.contains("The search"), "{page}");
+        assert!(!page.contains("What bought what") && !page.contains("<h2>The search"), "{page}");
     }
 
     #[test]

@@ -210,6 +210,28 @@ fn small_memtables_are_named() {
 }
 
 #[test]
+fn lazy_policy_under_reads_is_named() {
+    let dir = TestDir::new();
+    let db = open(&dir, &[("policy", "tiered"), ("auto_compaction", "false")]);
+    for round in 0..7 {
+        for number in 0..2_000 {
+            db.put(key(number * 7 + round), value(number, 20)).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    for _ in 0..10 {
+        for number in spread(14_000) {
+            assert!(db.get(key(number)).unwrap().is_some());
+        }
+    }
+    let found =
+        |metrics: &Metrics| metrics.levels.iter().map(|level| level.table_gets).sum::<u64>();
+    published(&dir, |metrics| found(metrics) >= 140_000);
+    assert_eq!(names(&dir, true, 1), ["policy against the workload"]);
+    db.close().unwrap();
+}
+
+#[test]
 fn damage_is_named_with_the_exit_code_of_damage() {
     let dir = TestDir::new();
     let db = open(&dir, &[]);

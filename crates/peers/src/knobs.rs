@@ -121,7 +121,7 @@ pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<Kn
     let mut table = match name {
         #[cfg(feature = "engine")]
         "esker" => esker(memory_bytes),
-        "rocksdb" => of_rows(name, ROCKSDB),
+        "rocksdb" => rocksdb(has_path),
         "fjall" => of_rows(name, FJALL),
         "leveldb" => of_rows(name, LEVELDB),
         _ if has_path => of_rows(name, LEVELDB),
@@ -180,6 +180,16 @@ fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
         knobs: rows.iter().map(knob).collect(),
         ..KnobTable::default()
     }
+}
+
+/// Returns RocksDB's knobs. Since 8.2 its default block cache has 32 MiB; the installed releases are
+/// newer, the system's is older.
+fn rocksdb(has_path: bool) -> KnobTable {
+    let mut table = of_rows("rocksdb", ROCKSDB);
+    if !has_path && crate::install::rocksdb_installed().is_some() {
+        table.set_default("block_cache_size", &(32 * MIB).to_string());
+    }
+    table
 }
 
 #[cfg(feature = "engine")]

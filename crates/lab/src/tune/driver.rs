@@ -8,13 +8,13 @@ use super::explain::explain;
 use super::knob::Setting;
 use super::measures::RunMeasures;
 use super::outcome::{Judged, Outcome, Trial};
-use super::schedule::{FINALISTS, Schedule};
+use super::schedule::{Cost, FINALISTS, Schedule};
 use super::search::Search;
 use super::tuner::Tuner;
 use crate::error::{LabError, Result};
 
-/// Share of the workloads' size in the first run, which estimates the time of a whole run.
-const PROBE_SHARE: f64 = 0.1;
+/// Shares of the workloads' size in the first runs, which estimate the time of a run.
+const PROBE_SHARES: [f64; 2] = [0.05, 0.25];
 /// Number of trials without a better set after which the search ends.
 const PATIENCE: usize = 8;
 /// Score of a set whose run failed, as the logarithm of a ratio.
@@ -88,17 +88,20 @@ impl Tuner<'_> {
         })
     }
 
-    /// Runs the default set at a small size to plan the budget.
+    /// Runs the default set at two small sizes to plan the budget.
     fn probe(&mut self) -> Result<Schedule> {
         let default = [Setting::default()];
-        let seconds = match self.round(("probe", 0), &default, PROBE_SHARE) {
-            Some(runs) => {
-                self.default_ran(&runs[0])?;
-                runs[0].seconds / PROBE_SHARE
-            }
-            None => 0.0,
+        let mut points = Vec::new();
+        for (round, share) in PROBE_SHARES.into_iter().enumerate() {
+            let Some(runs) = self.round(("probe", round), &default, share) else { break };
+            self.default_ran(&runs[0])?;
+            points.push((share, runs[0].seconds));
+        }
+        let cost = match points[..] {
+            [short, long] => Cost::of(short, long),
+            _ => Cost::default(),
         };
-        Ok(Schedule::plan(seconds, self.plan.budget_seconds, self.plan.trials))
+        Ok(Schedule::plan(cost, self.plan.budget_seconds, self.plan.trials))
     }
 
     /// Tries sets in pairs with the best set so far. Returns the trials, and what is known of each

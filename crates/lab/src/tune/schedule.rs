@@ -32,17 +32,38 @@ pub struct Schedule {
     pub end: f64,
 }
 
+/// Time of a run: a fixed part, and the part that grows with the size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Seconds of any run: opening, closing, waiting until the store is quiet.
+    pub fixed_seconds: f64,
+    /// Further seconds of a run of full size.
+    pub full_seconds: f64,
+}
+
+impl Cost {
+    /// Returns the cost that fits two runs: the share of the size and the seconds of each.
+    pub fn of(short: (f64, f64), long: (f64, f64)) -> Cost {
+        let full_seconds = ((long.1 - short.1) / (long.0 - short.0)).max(0.0);
+        Cost { fixed_seconds: (short.1 - short.0 * full_seconds).max(0.0), full_seconds }
+    }
+
+    /// Returns the share of the size at which `runs` runs take `seconds`.
+    fn share(&self, seconds: f64, runs: f64) -> f64 {
+        let each = seconds / runs - self.fixed_seconds;
+        let share = each / self.full_seconds.max(1e-9);
+        if share.is_finite() { share.clamp(SHARE_MIN, 1.0) } else { SHARE_MIN }
+    }
+}
+
 impl Schedule {
-    /// Plans a budget of `budget_seconds` for `trials` trials, if a run of full size takes about
-    /// `full_seconds`.
-    pub fn plan(full_seconds: f64, budget_seconds: f64, trials: usize) -> Schedule {
-        let full = full_seconds.max(1e-6);
+    /// Plans a budget of `budget_seconds` for `trials` trials of this cost.
+    pub fn plan(cost: Cost, budget_seconds: f64, trials: usize) -> Schedule {
         let final_runs = ((FINALISTS + 1) * ROUNDS_MIN) as f64 + EXPLAINED * ROUNDS_MIN as f64;
-        let final_share = (0.5 * budget_seconds / (final_runs * full)).clamp(SHARE_MIN, 1.0);
+        let final_share = cost.share(0.5 * budget_seconds, final_runs);
         let search_runs = 2.5 * trials.max(1) as f64;
-        let search_share = (0.25 * budget_seconds / (search_runs * full))
-            .min(final_share / 2.0)
-            .clamp(SHARE_MIN, 1.0);
+        let search_share = cost.share(0.25 * budget_seconds, search_runs);
+        let search_share = search_share.min(final_share / 2.0).max(SHARE_MIN);
         Schedule {
             search_share,
             halving_share: (search_share * final_share).sqrt(),
@@ -59,20 +80,34 @@ impl Schedule {
 mod tests {
     use super::*;
 
+    fn cost(full_seconds: f64) -> Cost {
+        Cost { fixed_seconds: 0.5, full_seconds }
+    }
+
+    #[test]
+    fn fixed_part_of_a_run_is_not_scaled() {
+        let found = Cost::of((0.05, 0.6), (0.25, 1.0));
+        assert!((found.full_seconds - 2.0).abs() < 1e-9, "{found:?}");
+        assert!((found.fixed_seconds - 0.5).abs() < 1e-9, "{found:?}");
+        let faster = Cost::of((0.05, 0.6), (0.25, 0.5));
+        assert_eq!(faster, Cost { fixed_seconds: 0.6, full_seconds: 0.0 });
+    }
+
     #[test]
     fn short_workloads_run_whole_and_long_ones_in_part() {
-        let short = Schedule::plan(1.0, 600.0, 15);
+        let short = Schedule::plan(cost(1.0), 600.0, 15);
         assert_eq!((short.search_share, short.final_share), (0.5, 1.0));
-        let long = Schedule::plan(100.0, 600.0, 15);
+        let long = Schedule::plan(cost(100.0), 600.0, 15);
         assert!(long.final_share < 0.2 && long.search_share <= long.final_share / 2.0, "{long:?}");
         assert!(long.search_share < long.halving_share && long.halving_share < long.final_share);
-        let endless = Schedule::plan(f64::INFINITY, 1.0, 0);
+        let endless = Schedule::plan(cost(f64::INFINITY), 1.0, 0);
         assert_eq!(endless.final_share, SHARE_MIN);
+        assert_eq!(Schedule::plan(Cost::default(), 600.0, 15).final_share, 1.0);
     }
 
     #[test]
     fn stages_end_in_order_within_the_budget() {
-        let plan = Schedule::plan(2.0, 100.0, 15);
+        let plan = Schedule::plan(cost(2.0), 100.0, 15);
         let ends = [plan.search_end, plan.halving_end, plan.final_end, plan.end];
         assert!(ends.windows(2).all(|pair| pair[0] < pair[1]) && plan.end == 100.0);
     }

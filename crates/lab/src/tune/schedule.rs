@@ -48,10 +48,12 @@ impl Cost {
         Cost { fixed_seconds: (short.1 - short.0 * full_seconds).max(0.0), full_seconds }
     }
 
-    /// Returns the share of the size at which `runs` runs take `seconds`.
+    /// Returns the share of the size at which `runs` runs take `seconds`, but at least the share at
+    /// which half of a run's time depends on the size. A shorter run saves little time.
     fn share(&self, seconds: f64, runs: f64) -> f64 {
-        let each = seconds / runs - self.fixed_seconds;
-        let share = each / self.full_seconds.max(1e-9);
+        let full_seconds = self.full_seconds.max(1e-9);
+        let share = (seconds / runs - self.fixed_seconds) / full_seconds;
+        let share = share.max(self.fixed_seconds / full_seconds);
         if share.is_finite() { share.clamp(SHARE_MIN, 1.0) } else { SHARE_MIN }
     }
 }
@@ -103,6 +105,8 @@ mod tests {
         let endless = Schedule::plan(cost(f64::INFINITY), 1.0, 0);
         assert_eq!(endless.final_share, SHARE_MIN);
         assert_eq!(Schedule::plan(Cost::default(), 600.0, 15).final_share, 1.0);
+        assert_eq!(Schedule::plan(cost(0.5), 1.0, 15).final_share, 1.0);
+        assert_eq!(Schedule::plan(cost(5.0), 1.0, 15).final_share, 0.1);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod args;
 mod bytes;
 mod commands;
+mod doctor;
 mod failure;
 #[cfg(test)]
 mod fuzz_tests;
@@ -70,6 +71,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Shell(of) => run_command(commands::shell::run, &of.args, of.global()),
         Command::Stats(of) => run_command(commands::stats::run, &of.args, of.global()),
         Command::Top(of) => run_command(commands::top::run, &of.args, of.global()),
+        Command::Doctor(of) => run_command(commands::doctor::run, &of.args, of.global()),
         Command::Verify(of) => run_command(commands::verify::run, &of.args, of.global()),
         Command::Repair(of) => run_command(commands::repair::run, &of.args, of.global()),
         Command::Compact(of) => run_command(commands::compact::run, &of.args, of.global()),
@@ -78,10 +80,15 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Checkpoint(of) => run_command(commands::checkpoint::run, &of.args, of.global()),
         Command::Destroy(of) => run_command(commands::destroy::run, &of.args, of.global()),
         Command::Bench(of) => run_command(commands::bench::run, &of.args, of.global()),
+        Command::Tune(of) => run_command(commands::tune::run, &of.args, of.global()),
         Command::Options(of) => run_command(commands::options::run, &of.args, of.global()),
         Command::Lab(args) => {
             let json = args.json();
             commands::lab::run(args).map_err(|failure| (failure, json))
+        }
+        Command::Trace(args) => {
+            let json = args.json();
+            commands::trace::run(args).map_err(|failure| (failure, json))
         }
         Command::Keyspace(args) => {
             let json = args.json();

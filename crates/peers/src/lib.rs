@@ -20,6 +20,7 @@ mod esker;
 #[cfg(feature = "rust-engines")]
 mod fjall;
 pub mod install;
+pub mod knobs;
 pub mod lab;
 mod leveldb;
 mod library;
@@ -32,6 +33,8 @@ mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]
 mod sled;
 pub mod subprocess;
+pub mod trace;
+pub mod tune;
 mod wiredtiger;
 pub mod ycsb;
 

@@ -7,6 +7,7 @@ pub mod compact;
 pub mod completions;
 pub mod delete;
 pub mod destroy;
+pub mod doctor;
 pub mod dump;
 pub mod engines;
 pub mod get;
@@ -23,6 +24,8 @@ pub mod scan;
 pub mod shell;
 pub mod stats;
 pub mod top;
+pub mod trace;
+pub mod tune;
 pub mod verify;
 pub mod ycsb;
 

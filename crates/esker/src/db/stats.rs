@@ -109,6 +109,10 @@ impl DbInner {
                         level,
                         number: file.number,
                         size_bytes: file.info.size_bytes,
+                        entries: file.info.entries,
+                        deletes: file.info.deletes,
+                        range_deletes: file.info.range_deletes,
+                        raw_bytes: file.info.raw_bytes,
                         smallest: file.info.smallest.clone(),
                         largest: file.info.largest.clone(),
                     });

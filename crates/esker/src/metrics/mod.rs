@@ -137,6 +137,14 @@ pub struct TableEntry {
     pub number: u64,
     /// Bytes of the whole file.
     pub size_bytes: u64,
+    /// Number of entries of the whole file: puts and deletes.
+    pub entries: u64,
+    /// Number of deletes among the entries.
+    pub deletes: u64,
+    /// Number of range tombstones of the whole file.
+    pub range_deletes: u64,
+    /// Bytes of keys and values of the whole file, before layout and compression.
+    pub raw_bytes: u64,
     /// First key of the file.
     pub smallest: Vec<u8>,
     /// Last key of the file.

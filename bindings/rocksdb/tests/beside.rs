@@ -7,7 +7,7 @@
 
 mod calls;
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::ptr::null_mut;
 
@@ -44,12 +44,15 @@ impl Random {
     }
 }
 
+/// A put of a value, or a delete: column family, key, value.
+type Write = (usize, Vec<u8>, Option<Vec<u8>>);
+
 /// A call with its arguments, which both libraries get.
 #[derive(Debug, Clone)]
 enum Call {
     Set(usize, Vec<u8>, Option<Vec<u8>>),
     DeleteRange(usize, Vec<u8>, Vec<u8>),
-    Batch(Vec<(usize, Vec<u8>, Option<Vec<u8>>)>, usize),
+    Batch(Vec<Write>, usize),
     Get(usize, Vec<u8>),
     MultiGet(Vec<(usize, Vec<u8>)>),
     Walk(usize, Option<Vec<u8>>, Option<Vec<u8>>, Vec<Step>),
@@ -93,7 +96,7 @@ fn steps(random: &mut Random) -> Vec<Step> {
         .collect()
 }
 
-fn write(random: &mut Random) -> (usize, Vec<u8>, Option<Vec<u8>>) {
+fn write(random: &mut Random) -> Write {
     let value = (random.below(3) > 0).then(|| random.value());
     (random.below(NAMES.len()), random.key(), value)
 }
@@ -269,11 +272,7 @@ fn delete_range(store: &Store, family: usize, from: &[u8], to: &[u8]) -> Result<
 }
 
 /// Writes a batch, of which only the first `kept` operations are kept.
-fn batch(
-    store: &Store,
-    writes: &[(usize, Vec<u8>, Option<Vec<u8>>)],
-    kept: usize,
-) -> Result<i32, String> {
+fn batch(store: &Store, writes: &[Write], kept: usize) -> Result<i32, String> {
     let api = store.api;
     // SAFETY: objects of an open store; buffers live through the calls.
     unsafe {

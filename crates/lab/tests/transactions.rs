@@ -118,7 +118,7 @@ impl Target for FaultyStore {
             let mut transaction = FaultyTransaction { fault, inner, writes: 0 };
             work(&mut transaction)?;
             ended_early = fault == Fault::LostTransactions;
-            match ended_early || (self.fault == Fault::Conflicts && call % 3 == 0) {
+            match ended_early || (self.fault == Fault::Conflicts && call.is_multiple_of(3)) {
                 true => Err(TransactionError::Conflict),
                 false => Ok(()),
             }

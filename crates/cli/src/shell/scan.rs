@@ -32,7 +32,7 @@ pub enum Cursor {
     /// Of the store or of a snapshot.
     Store(DbIterator),
     /// Of a transaction.
-    Transaction(TransactionIterator),
+    Transaction(Box<TransactionIterator>),
 }
 
 /// Calls the same method of either iterator.

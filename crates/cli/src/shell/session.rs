@@ -377,7 +377,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let (keyspace, bounds) = (&self.state.keyspace, range.bounds.clone());
         let mut cursor = match &self.state.open {
             Some(Open::Transaction(transaction)) => {
-                Cursor::Transaction(transaction.range_in(keyspace, bounds)?)
+                Cursor::Transaction(Box::new(transaction.range_in(keyspace, bounds)?))
             }
             _ => Cursor::Store(keyspace.iter_with(&self.read_options(), bounds)?),
         };

@@ -64,7 +64,9 @@ fn found(value: Option<esker::Slice>) -> Vec<String> {
 /// Formats the pairs of a scan, or those whose value is divisible.
 fn shown(pairs: Vec<Pair>, divisor: Option<u64>) -> Vec<String> {
     let is_shown = |(_, value): &&Pair| match divisor {
-        Some(divisor) => text(value).parse().is_ok_and(|number: u64| number % divisor == 0),
+        Some(divisor) => {
+            text(value).parse().is_ok_and(|number: u64| number.is_multiple_of(divisor))
+        }
         None => true,
     };
     let pairs = pairs.iter().filter(is_shown);

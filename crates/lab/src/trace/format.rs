@@ -157,7 +157,7 @@ fn key_of(text: &str) -> Option<TraceKey> {
         return Some(TraceKey::Plain(Vec::new()));
     }
     let digits = text.as_bytes();
-    if digits.len() % 2 != 0 || digits.len() / 2 > KEY_BYTES_MAX as usize {
+    if !digits.len().is_multiple_of(2) || digits.len() / 2 > KEY_BYTES_MAX as usize {
         return None;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);

@@ -47,7 +47,7 @@ impl Recorder {
 
     fn add(&self, key: &[u8], op: TraceOp) {
         // The high bits choose the sample, because the low ones spread the replayed keys.
-        if (hash_of(key) >> 32) % self.one_in != 0 {
+        if !(hash_of(key) >> 32).is_multiple_of(self.one_in) {
             return;
         }
         let at_micros = self.start.elapsed().as_micros() as u64;

@@ -167,15 +167,18 @@ pub struct Bounds {
     pub checkpoints: (usize, usize),
 }
 
+/// A key of a keyspace.
+type Place = (Serial, Vec<u8>);
+
 /// The record of a store's writes; see the module.
 #[derive(Clone)]
 pub struct Ledger {
-    map: BTreeMap<(Serial, Vec<u8>), Vec<u8>>,
+    map: BTreeMap<Place, Vec<u8>>,
     state: State,
     /// The state after each number of batches.
     states: Vec<State>,
     /// What the last attempted batch replaced.
-    undo: Vec<((Serial, Vec<u8>), Option<Vec<u8>>)>,
+    undo: Vec<(Place, Option<Vec<u8>>)>,
     /// The keyspaces after each number of changes.
     catalogs: Vec<Catalog>,
     next_serial: Serial,

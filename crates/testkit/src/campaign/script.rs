@@ -323,10 +323,9 @@ impl Maker {
 
     fn write(&mut self) -> Step {
         let mut ops = self.ops();
-        match ops.iter().position(|op| matches!(op, Op::Clear(_))) {
-            // A batch has no such operation: it is a call of its own.
-            Some(at) => ops = vec![ops.swap_remove(at)],
-            None => {}
+        // A batch has no such operation: it is a call of its own.
+        if let Some(at) = ops.iter().position(|op| matches!(op, Op::Clear(_))) {
+            ops = vec![ops.swap_remove(at)];
         }
         Step::Write(ops, self.synced())
     }

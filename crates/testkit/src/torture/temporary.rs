@@ -85,7 +85,7 @@ mod tests {
         for name in NAMES {
             let mut whole = [vec![other.clone()], of(name, 0..PAIRS)].concat();
             assert!(take(&mut whole, &names(name), true).is_ok());
-            assert_eq!(whole, [other.clone()]);
+            assert_eq!(whole, std::slice::from_ref(&other));
             assert!(take(&mut of(name, 0..PAIRS - 1), &names(name), false).is_err());
             let mut empty = Vec::new();
             assert!(take(&mut empty, &names(name), false).is_ok());

@@ -37,9 +37,11 @@ pub type esker_may_match_t =
     Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8>;
 
 /// The caller's state, which is passed to each of its functions.
-struct State {
-    pointer: *mut c_void,
-    destructor: esker_destructor_t,
+pub struct State {
+    /// What each function gets.
+    pub pointer: *mut c_void,
+    /// Called with the pointer at the end.
+    pub destructor: esker_destructor_t,
 }
 
 // SAFETY: the interface requires that the caller's functions accept this pointer on any thread.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use esker::KeyOrder;
 use esker::fs::{Fs, MemFs, OsFs};
-use esker_c::callbacks::{CComparator, esker_compare_t, esker_destructor_t, esker_name_t};
+use esker_c::callbacks::{CComparator, State, esker_compare_t, esker_destructor_t, esker_name_t};
 use esker_c::failure::{Failure, Outcome, attempt};
 
 use crate::failure::quiet;
@@ -32,27 +32,6 @@ static COMPARATORS: Mutex<Vec<Weak<CComparator>>> = Mutex::new(Vec::new());
 pub(crate) fn known_orders() -> Vec<KeyOrder> {
     let known = COMPARATORS.lock().unwrap_or_else(PoisonError::into_inner);
     known.iter().filter_map(Weak::upgrade).map(|known| KeyOrder::Custom(known)).collect()
-}
-
-/// The state of a user's functions, which is passed to each of them.
-pub(crate) struct State {
-    pointer: *mut c_void,
-    destructor: esker_destructor_t,
-}
-
-// SAFETY: RocksDB's interface requires that the user's functions accept this pointer on any thread.
-// This crate does not dereference it.
-unsafe impl Send for State {}
-// SAFETY: as above; the interface also requires that concurrent calls are allowed.
-unsafe impl Sync for State {}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        if let Some(destructor) = self.destructor {
-            // SAFETY: the function and the pointer belong together; this is the only call.
-            unsafe { destructor(self.pointer) }
-        }
-    }
 }
 
 /// Functions of a user that Esker does not call: a merge operator or a compaction filter. Options

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 use esker::internals::DEFAULT_KEYSPACE;
 use esker::{Db, Keyspace};
+use esker_lab::tune::workload::Sizes;
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
@@ -17,6 +18,7 @@ use crate::commands::{
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
+use crate::store::split_all;
 
 const AFTER_HELP: &str = "\
 Keys and values are bytes. In arguments and output, \\xNN is the byte with the hexadecimal number \
@@ -75,6 +77,37 @@ pub struct SetFlag {
     /// Set a store option by its name or an alias (see `esker options`); repeatable
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+}
+
+/// Sizes of the workloads that `tune` and `trace record` run.
+#[derive(Args)]
+pub struct SizeFlags {
+    /// Records of core workloads and entries of db_bench's tasks
+    #[arg(long, default_value = "100000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub records: u32,
+    /// Operations of each run phase [default: as many as records]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    operations: Option<u32>,
+    /// YCSB property for all workloads; repeatable
+    #[arg(short = 'p', value_name = "NAME=VALUE")]
+    properties: Vec<String>,
+}
+
+impl SizeFlags {
+    /// Returns the operations of each run phase.
+    pub fn operations(&self) -> u32 {
+        self.operations.unwrap_or(self.records)
+    }
+
+    /// Returns the sizes of workloads whose share of reads moves by `robust_points`.
+    pub fn sizes(&self, robust_points: Option<f64>) -> Result<Sizes, Failure> {
+        Ok(Sizes {
+            records: u64::from(self.records),
+            operations: self.operations.map(u64::from),
+            properties: split_all("-p", &self.properties)?,
+            robust_points,
+        })
+    }
 }
 
 #[derive(Args)]

@@ -18,10 +18,25 @@ pub fn options(global: &Global) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// Splits `name=value` into name and value.
+/// Splits the `name=value` of the flag `--set` into name and value.
 pub fn split(pair: &str) -> Result<(&str, &str), Failure> {
+    split_of("--set", pair)
+}
+
+/// Does the same for the values of another flag.
+pub fn split_of<'a>(flag: &str, pair: &'a str) -> Result<(&'a str, &'a str), Failure> {
     pair.split_once('=')
-        .ok_or_else(|| Failure::usage(format!("--set expects NAME=VALUE, found {pair:?}")))
+        .ok_or_else(|| Failure::usage(format!("{flag} expects NAME=VALUE, found {pair:?}")))
+}
+
+/// Splits all values of a flag.
+///
+/// # Errors
+/// As [`split_of`].
+pub fn split_all(flag: &str, pairs: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let split =
+        |pair: &String| split_of(flag, pair).map(|(name, value)| (name.into(), value.into()));
+    pairs.iter().map(split).collect()
 }
 
 /// Opens the store read-only, in its current state. It may be open elsewhere, and is not changed.

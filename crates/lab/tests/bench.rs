@@ -12,13 +12,8 @@ use esker_lab::record::schema::TaskSample;
 use esker_lab::record::store;
 use esker_lab::reference::Reference;
 use esker_lab::report::html;
-use esker_lab::target::{
-    Capabilities, Direction, Engine, StoreOptions, Target, VisitMany, VisitPair, get_each,
-};
+use esker_lab::target::{Direction, Engine, Target, VisitMany, VisitPair, get_each};
 use esker_lab::{BenchConfig, workload::tasks::TASKS};
-
-/// An in-memory engine with one fault.
-struct Faulty(Fault);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
@@ -44,23 +39,9 @@ struct FaultyStore {
     calls: AtomicU64,
 }
 
-impl Engine for Faulty {
-    fn name(&self) -> &str {
-        "faulty"
-    }
-    fn description(&self) -> String {
-        "misbehaves".into()
-    }
-    fn capabilities(&self) -> Capabilities {
-        Reference.capabilities()
-    }
-    fn given(&self, _: &StoreOptions) -> Vec<(String, String)> {
-        Vec::new()
-    }
-    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
-        let store = Reference.open(dir, options)?;
-        Ok(Box::new(FaultyStore { fault: self.0, store, calls: AtomicU64::new(0) }))
-    }
+/// Returns an in-memory engine with one fault.
+fn faulty(fault: Fault) -> Box<dyn Engine> {
+    common::faulty(move |store| Box::new(FaultyStore { fault, store, calls: AtomicU64::new(0) }))
 }
 
 impl Target for FaultyStore {
@@ -303,7 +284,7 @@ fn wrong_data_is_an_error_and_other_engines_continue() {
         (Fault::FullDisk, "no space left"),
         (Fault::ShortScans, "the scan returned 99 pairs, expected 200"),
     ] {
-        let engines: Vec<Box<dyn Engine>> = vec![Box::new(Faulty(fault)), Box::new(Reference)];
+        let engines: Vec<Box<dyn Engine>> = vec![faulty(fault), Box::new(Reference)];
         let ran = run(dir.path(), &tasks, engines);
         assert_eq!(ran.outcome.exit_code, 1);
         assert!(ran.messages.contains(message), "{message}: {}", ran.messages);
@@ -370,7 +351,7 @@ fn multi_get_results_are_each_checked() {
         (Fault::WrongValues, "another value than the one written"),
         (Fault::FewAnswers, "a call with 9 keys returned 8 answers"),
     ] {
-        let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
+        let ran = run(dir.path(), &flags, vec![faulty(fault)]);
         assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
         assert!(ran.messages.contains(message), "{}", ran.messages);
     }
@@ -386,7 +367,7 @@ fn pairs_after_seek_are_checked() {
     }
     let flags = [("benchmarks", "fillseq,seekrandom"), ("seek_nexts", "5")];
     for fault in [Fault::ShortWalks, Fault::WrongWalks] {
-        let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
+        let ran = run(dir.path(), &flags, vec![faulty(fault)]);
         assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
         assert!(ran.messages.contains("returned wrong content"), "{}", ran.messages);
     }
@@ -410,7 +391,7 @@ fn seek_finds_first_live_key_after_deleted_keys() {
     assert!(ran.outcome.record.samples.iter().all(|s| s.idle.is_some()));
     assert!(ran.out.contains("An idle thread's longest pause: "), "{}", ran.out);
     let flags = [("benchmarks", "fillseq,readfirst")];
-    let ran = run(dir.path(), &flags, vec![Box::new(Faulty(Fault::SkipsFirst))]);
+    let ran = run(dir.path(), &flags, vec![faulty(Fault::SkipsFirst)]);
     assert_eq!(ran.outcome.exit_code, 1);
     assert!(ran.messages.contains("the store returned a wrong first pair"), "{}", ran.messages);
 }

@@ -3,19 +3,15 @@
 
 mod common;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::run;
 use esker_lab::error::Result;
 use esker_lab::reference::Reference;
 use esker_lab::target::{
-    Capabilities, Direction, Engine, StoreOptions, Target, Transaction, TransactionError,
-    TransactionKind, TransactionResult, TransactionWork, VisitPair,
+    Direction, Engine, Target, Transaction, TransactionError, TransactionKind, TransactionResult,
+    TransactionWork, VisitPair,
 };
-
-/// An in-memory engine whose transactions have one fault.
-struct Faulty(Fault);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
@@ -72,23 +68,9 @@ impl Transaction for Bare<'_> {
     }
 }
 
-impl Engine for Faulty {
-    fn name(&self) -> &str {
-        "faulty"
-    }
-    fn description(&self) -> String {
-        "misbehaves".into()
-    }
-    fn capabilities(&self) -> Capabilities {
-        Reference.capabilities()
-    }
-    fn given(&self, _: &StoreOptions) -> Vec<(String, String)> {
-        Vec::new()
-    }
-    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
-        let store = Reference.open(dir, options)?;
-        Ok(Box::new(FaultyStore { fault: self.0, store, calls: AtomicU64::new(0) }))
-    }
+/// Returns an in-memory engine with one fault.
+fn faulty(fault: Fault) -> Box<dyn Engine> {
+    common::faulty(move |store| Box::new(FaultyStore { fault, store, calls: AtomicU64::new(0) }))
 }
 
 impl Target for FaultyStore {
@@ -148,8 +130,7 @@ fn conflicting_transactions_run_again_and_are_counted() {
             ("benchmarks", tasks),
             ("repetitions", "1"),
         ];
-        let engines: Vec<Box<dyn Engine>> =
-            vec![Box::new(Reference), Box::new(Faulty(Fault::Conflicts))];
+        let engines: Vec<Box<dyn Engine>> = vec![Box::new(Reference), faulty(Fault::Conflicts)];
         let ran = run(dir.path(), &flags, engines);
         assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
         let each = if share == "1" { 200 } else { 200 * threads.parse::<u64>().expect("a number") };
@@ -193,7 +174,7 @@ fn transactions_that_lose_or_tear_writes_are_errors() {
             ("benchmarks", "fillaccounts,zipfiantransaction"),
             ("repetitions", "1"),
         ];
-        let ran = run(dir.path(), &flags, vec![Box::new(Faulty(fault))]);
+        let ran = run(dir.path(), &flags, vec![faulty(fault)]);
         let message = message.replace("200 accounts", &format!("{num} accounts"));
         assert_eq!(ran.outcome.exit_code, 1, "{message}");
         assert!(ran.messages.contains(&message), "{message}: {}", ran.messages);

@@ -44,6 +44,15 @@ pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
     Err(LabError::engine("some measurements failed; the rows name the causes").into())
 }
 
+/// Applies the values of the flag `--set`.
+pub fn set_all(config: &mut BenchConfig, pairs: &[String]) -> Result<(), Failure> {
+    for pair in pairs {
+        let (name, value) = split(pair)?;
+        config.set(name, value).map_err(Failure::usage)?;
+    }
+    Ok(())
+}
+
 /// Returns the settings; `None` if help is requested.
 fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, Failure> {
     let mut config = esker_peers::bench::config();
@@ -51,10 +60,7 @@ fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, F
     config.json = global.json;
     config.child = std::env::current_exe().ok();
     config.built_from = built_from();
-    for pair in &global.set {
-        let (name, value) = split(pair)?;
-        config.set(name, value).map_err(Failure::usage)?;
-    }
+    set_all(&mut config, &global.set)?;
     let mut flags = args.flags.iter().map(|flag| flag.to_string_lossy());
     while let Some(flag) = flags.next() {
         if flag == "--help" || flag == "-h" {

@@ -244,10 +244,7 @@ fn run_experiment(args: &RunArgs) -> Outcome {
     base.record_dir = Some(args.record.clone());
     base.child = std::env::current_exe().ok();
     base.built_from = super::bench::built_from();
-    for pair in &args.set.set {
-        let (name, value) = crate::store::split(pair)?;
-        base.set(name, value).map_err(Failure::usage)?;
-    }
+    super::bench::set_all(&mut base, &args.set.set)?;
     let options = LabOptions {
         scale: Scale::parse(&args.scale)?,
         scale_text: args.scale.clone(),

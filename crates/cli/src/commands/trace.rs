@@ -7,15 +7,14 @@ use clap::{Args, Subcommand};
 use esker::internals::human_bytes;
 use esker_lab::trace::format::read;
 use esker_lab::trace::replay::TraceSummary;
-use esker_lab::tune::workload::Sizes;
 use esker_peers::trace::RecordRun;
 use serde_json::json;
 
+use super::bench::set_all;
 use super::stdout;
-use crate::args::{JsonFlag, SetFlag};
+use crate::args::{JsonFlag, SetFlag, SizeFlags};
 use crate::failure::{Failure, IO, Outcome, print_line, print_note};
 use crate::interrupt;
-use crate::store::split;
 
 /// Arguments of `trace`.
 #[derive(Args)]
@@ -56,15 +55,8 @@ struct RecordArgs {
     /// Record the keys themselves instead of their hashes
     #[arg(long)]
     plain_keys: bool,
-    /// Records of core workloads and entries of db_bench's tasks
-    #[arg(long, default_value = "100000", value_parser = clap::value_parser!(u32).range(1..))]
-    records: u32,
-    /// Operations of each run phase [default: as many as records]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    operations: Option<u32>,
-    /// YCSB property for all workloads; repeatable
-    #[arg(short = 'p', value_name = "NAME=VALUE")]
-    properties: Vec<String>,
+    #[command(flatten)]
+    size: SizeFlags,
     #[command(flatten)]
     json: JsonFlag,
     #[command(flatten)]
@@ -109,28 +101,15 @@ pub fn run(args: &TraceArgs) -> Outcome {
 
 fn base(set: &SetFlag) -> Result<esker_lab::BenchConfig, Failure> {
     let mut base = esker_peers::bench::config();
-    for pair in &set.set {
-        let (name, value) = split(pair)?;
-        base.set(name, value).map_err(Failure::usage)?;
-    }
+    set_all(&mut base, &set.set)?;
     Ok(base)
 }
 
 fn record(args: &RecordArgs) -> Outcome {
-    let properties: Result<Vec<(String, String)>, Failure> = args
-        .properties
-        .iter()
-        .map(|pair| split(pair).map(|(name, value)| (name.into(), value.into())))
-        .collect();
     let run = RecordRun {
         engine: args.engine.clone(),
         workloads: args.workloads.clone(),
-        sizes: Sizes {
-            records: u64::from(args.records),
-            operations: args.operations.map(u64::from),
-            properties: properties?,
-            robust_points: None,
-        },
+        sizes: args.size.sizes(None)?,
         out: args.file.clone(),
         one_in: args.one_in,
         is_plain: args.plain_keys,

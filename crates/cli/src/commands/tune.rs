@@ -10,14 +10,13 @@ use esker_lab::tune::constraint::Constraint;
 use esker_lab::tune::knob::bytes_of;
 use esker_lab::tune::measures::Objective;
 use esker_lab::tune::outcome::Outcome as Tuned;
-use esker_lab::tune::workload::Sizes;
 use esker_peers::tune::TuneRun;
 
 use super::stdout;
-use crate::args::Global;
+use crate::args::{Global, SizeFlags};
 use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
-use crate::store::split;
+use crate::store::split_all;
 
 const AFTER_HELP: &str = "\
 Workloads: load, a to f (YCSB's core workloads; consecutive ones share a store), a YCSB property \
@@ -65,15 +64,8 @@ pub struct TuneArgs {
     /// Limit of memtables and cache together [default: 128MiB, or what the default set has]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
-    /// Records of core workloads and entries of db_bench's tasks
-    #[arg(long, default_value = "100000", value_parser = clap::value_parser!(u32).range(1..))]
-    records: u32,
-    /// Operations of each run phase [default: as many as records]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    operations: Option<u32>,
-    /// YCSB property for all workloads; repeatable
-    #[arg(short = 'p', value_name = "NAME=VALUE")]
-    properties: Vec<String>,
+    #[command(flatten)]
+    size: SizeFlags,
     /// Seed of the search and of the operations
     #[arg(long, default_value = "301")]
     seed: u64,
@@ -166,8 +158,8 @@ fn command(args: &TuneArgs, outcome: &Tuned) -> Option<String> {
         "measure it with: esker lab ycsb --db {} -P workload{name} -p recordcount={} \
          -p operationcount={} {}",
         args.engine,
-        args.records,
-        args.operations.unwrap_or(args.records),
+        args.size.records,
+        args.size.operations(),
         options.join(" ")
     ))
 }
@@ -177,9 +169,6 @@ fn tuning(args: &TuneArgs, global: &Global) -> Result<TuneRun, Failure> {
     base.seed = args.seed;
     base.db.clone_from(&args.db);
     base.built_from = super::bench::built_from();
-    let owned = |pairs: &[String]| -> Result<Vec<(String, String)>, Failure> {
-        pairs.iter().map(|pair| split(pair).map(|(n, v)| (n.into(), v.into()))).collect()
-    };
     let constraints: Result<Vec<Constraint>, _> =
         args.constraints.iter().map(|text| Constraint::parse(text)).collect();
     let new_trail = || {
@@ -191,16 +180,11 @@ fn tuning(args: &TuneArgs, global: &Global) -> Result<TuneRun, Failure> {
     Ok(TuneRun {
         engine: args.engine.clone(),
         workloads: args.workloads.clone(),
-        sizes: Sizes {
-            records: u64::from(args.records),
-            operations: args.operations.map(u64::from),
-            properties: owned(&args.properties)?,
-            robust_points: args.robust,
-        },
+        sizes: args.size.sizes(args.robust)?,
         objective: Objective::parse(&args.objective)?,
         constraints: constraints?,
         knobs: args.knobs.clone(),
-        defaults: owned(&global.set)?,
+        defaults: split_all("--set", &global.set)?,
         memory_bytes: args.memory,
         trials: args.trials as usize,
         budget_seconds: args.budget,

@@ -11,7 +11,7 @@ use super::stdout;
 use crate::args::SetFlag;
 use crate::failure::{Failure, IO, Outcome, print_line};
 use crate::interrupt;
-use crate::store::split;
+use crate::store::split_of;
 
 /// Arguments of `lab ycsb`.
 #[derive(Args)]
@@ -51,10 +51,7 @@ pub fn run(args: &YcsbArgs) -> Outcome {
     base.progress = std::io::stderr().is_terminal();
     base.db.clone_from(&args.path);
     base.child = std::env::current_exe().ok();
-    for pair in &args.set.set {
-        let (name, value) = split(pair)?;
-        base.set(name, value).map_err(Failure::usage)?;
-    }
+    super::bench::set_all(&mut base, &args.set.set)?;
     // Without `--load` and `--run`, both phases are reported.
     let both = !args.load && !args.run;
     let (load, run) = (args.load || both, args.run || both);
@@ -87,7 +84,7 @@ fn properties(args: &YcsbArgs) -> Result<Properties, Failure> {
         properties.read(&text).map_err(|why| Failure::usage(format!("{file}: {why}")))?;
     }
     for pair in &args.properties {
-        let (name, value) = split(pair)?;
+        let (name, value) = split_of("-p", pair)?;
         properties.set(name, value);
     }
     if let Some(threads) = args.threads {

@@ -6,7 +6,9 @@
 use super::work::{Context, Done, each};
 use crate::error::{LabError, Result};
 use crate::measure::clock::Clock;
-use crate::target::{Transaction, TransactionError, TransactionKind, TransactionResult};
+use crate::target::{
+    Transaction, TransactionError, TransactionKind, TransactionResult, TransactionWork,
+};
 use crate::workload::accounts::{Accounts, amount, balance, change_balance, is_of_account};
 use crate::workload::prepare::OpList;
 
@@ -76,31 +78,20 @@ pub fn transfers(context: &Context<'_>, list: &OpList, sync: bool) -> Result<Don
     let mut done = each(context, list.len() / 2, |index, done| {
         let keys = [list.keys.get(2 * index), list.keys.get(2 * index + 1)];
         let changes = [amount(index).wrapping_neg(), amount(index)];
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let outcome = context.target.transact(kind, &mut |transaction| {
-                for (key, value) in keys.into_iter().zip(&mut values) {
-                    read(transaction, key, value)?;
-                }
-                for (place, value) in values.iter_mut().enumerate() {
-                    let of_data = context.data.value(list.values[2 * index + place]);
-                    if context.checked && !is_of_account(value, of_data) {
-                        done.mistake(|| describe(keys[place]));
-                    }
-                    change_balance(value, changes[place]);
-                    transaction.put(keys[place], value)?;
-                }
-                Ok(())
-            });
-            match outcome {
-                Ok(()) => break,
-                Err(TransactionError::Failed(error)) => return Err(error),
-                Err(TransactionError::Conflict) if attempts < ATTEMPTS_MAX => counts.conflicts += 1,
-                Err(TransactionError::Conflict) => return Err(too_many()),
+        until_committed(context, kind, &mut counts, &mut |transaction| {
+            for (key, value) in keys.into_iter().zip(&mut values) {
+                read(transaction, key, value)?;
             }
-        }
-        counts.attempts_max = counts.attempts_max.max(attempts);
+            for (place, value) in values.iter_mut().enumerate() {
+                let of_data = context.data.value(list.values[2 * index + place]);
+                if context.checked && !is_of_account(value, of_data) {
+                    done.mistake(|| describe(keys[place]));
+                }
+                change_balance(value, changes[place]);
+                transaction.put(keys[place], value)?;
+            }
+            Ok(())
+        })?;
         done.found += 2;
         Ok(())
     })?;
@@ -112,8 +103,25 @@ fn describe(key: &[u8]) -> String {
     format!("account {} has another value than the one written", key.escape_ascii())
 }
 
-fn too_many() -> LabError {
-    LabError::engine(format!("one transaction conflicted {ATTEMPTS_MAX} times"))
+/// Runs a transaction until it commits, and counts its runs.
+#[inline]
+fn until_committed(
+    context: &Context<'_>,
+    kind: TransactionKind,
+    counts: &mut TransactionCounts,
+    work: TransactionWork<'_>,
+) -> Result<()> {
+    for attempt in 1..=ATTEMPTS_MAX {
+        match context.target.transact(kind, work) {
+            Ok(()) => {
+                counts.attempts_max = counts.attempts_max.max(attempt);
+                return Ok(());
+            }
+            Err(TransactionError::Failed(error)) => return Err(error),
+            Err(TransactionError::Conflict) => counts.conflicts += 1,
+        }
+    }
+    Err(LabError::engine(format!("one transaction conflicted {ATTEMPTS_MAX} times")))
 }
 
 /// Reads the two accounts of each pair of the list in a transaction, compares them, and times the
@@ -124,35 +132,22 @@ pub fn reads(context: &Context<'_>, list: &OpList, accounts: &Accounts) -> Resul
     let mut counts = TransactionCounts::default();
     let (mut value, mut commit_nanos) = (Vec::new(), 0u64);
     let mut done = each(context, list.len() / 2, |index, done| {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let mut before = clock.now();
-            let outcome = context.target.transact(TransactionKind::ReadOnly, &mut |transaction| {
-                for place in [2 * index, 2 * index + 1] {
-                    let key = list.keys.get(place);
-                    read(transaction, key, &mut value)?;
-                    let right = is_of_account(&value, context.data.value(list.values[place]))
-                        && balance(&value) == Some(accounts.balance(list.ids[place]));
-                    if context.checked && !right {
-                        done.mistake(|| describe(key));
-                    }
+        let mut before = clock.now();
+        until_committed(context, TransactionKind::ReadOnly, &mut counts, &mut |transaction| {
+            for place in [2 * index, 2 * index + 1] {
+                let key = list.keys.get(place);
+                read(transaction, key, &mut value)?;
+                let right = is_of_account(&value, context.data.value(list.values[place]))
+                    && balance(&value) == Some(accounts.balance(list.ids[place]));
+                if context.checked && !right {
+                    done.mistake(|| describe(key));
                 }
-                before = clock.now();
-                Ok(())
-            });
-            let after = clock.now();
-            match outcome {
-                Ok(()) => {
-                    commit_nanos += clock.nanos(before, after).saturating_sub(reading_nanos);
-                    break;
-                }
-                Err(TransactionError::Failed(error)) => return Err(error),
-                Err(TransactionError::Conflict) if attempts < ATTEMPTS_MAX => counts.conflicts += 1,
-                Err(TransactionError::Conflict) => return Err(too_many()),
             }
-        }
-        counts.attempts_max = counts.attempts_max.max(attempts);
+            before = clock.now();
+            Ok(())
+        })?;
+        let after = clock.now();
+        commit_nanos += clock.nanos(before, after).saturating_sub(reading_nanos);
         done.found += 2;
         Ok(())
     })?;

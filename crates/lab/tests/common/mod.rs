@@ -4,9 +4,42 @@ use std::path::Path;
 
 use esker_lab::BenchConfig;
 use esker_lab::bench::{self, BenchOutcome};
-use esker_lab::error::{LabError, LabErrorKind};
+use esker_lab::error::{LabError, LabErrorKind, Result};
+use esker_lab::reference::Reference;
 use esker_lab::run::interleave::Candidate;
-use esker_lab::target::Engine;
+use esker_lab::target::{Capabilities, Engine, StoreOptions, Target};
+
+/// The reference engine, whose stores misbehave.
+struct Faulty<F>(F);
+
+/// Returns the reference engine with `wrap` around each of its stores.
+pub fn faulty<F>(wrap: F) -> Box<dyn Engine>
+where
+    F: Fn(Box<dyn Target>) -> Box<dyn Target> + Send + Sync + 'static,
+{
+    Box::new(Faulty(wrap))
+}
+
+impl<F> Engine for Faulty<F>
+where
+    F: Fn(Box<dyn Target>) -> Box<dyn Target> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        "faulty"
+    }
+    fn description(&self) -> String {
+        "misbehaves".into()
+    }
+    fn capabilities(&self) -> Capabilities {
+        Reference.capabilities()
+    }
+    fn given(&self, _: &StoreOptions) -> Vec<(String, String)> {
+        Vec::new()
+    }
+    fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        Ok((self.0)(Reference.open(dir, options)?))
+    }
+}
 
 /// What a benchmark returned and wrote.
 pub struct Ran {

@@ -60,12 +60,16 @@ pub fn press() {
 
 /// Installs a handler: Ctrl-C runs `exit_message`, waits for a record write in progress, and exits.
 pub fn exit_after(exit_message: impl Fn() + Send + 'static) {
-    let _ = ctrlc::set_handler(move || {
-        Failure::interrupted("interrupted").report(json_asked());
-        exit_message();
-        let _whole = pause_writing();
-        std::process::exit(i32::from(INTERRUPTED));
-    });
+    let _ = ctrlc::set_handler(move || exit_now(&exit_message));
+}
+
+/// Says that the command was interrupted, runs `exit_message`, waits for a record write in progress,
+/// and exits.
+fn exit_now(exit_message: &impl Fn()) -> ! {
+    Failure::interrupted("interrupted").report(json_asked());
+    exit_message();
+    let _whole = pause_writing();
+    std::process::exit(i32::from(INTERRUPTED))
 }
 
 /// Installs a handler: the first Ctrl-C sets a flag and says so, and the second does what
@@ -77,10 +81,7 @@ pub fn watch_or_exit(exit_message: impl Fn() + Send + 'static) {
             print_note(json_asked(), line);
             return;
         }
-        Failure::interrupted("interrupted").report(json_asked());
-        exit_message();
-        let _whole = pause_writing();
-        std::process::exit(i32::from(INTERRUPTED));
+        exit_now(&exit_message);
     });
 }
 

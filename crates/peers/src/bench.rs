@@ -43,6 +43,26 @@ pub fn split_spec(spec: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Returns the accepted names of engines, and `name`, which may be that of a library at a path.
+pub(crate) fn engines_and(name: &str) -> Vec<&str> {
+    let mut engines = ENGINES.to_vec();
+    engines.push(name);
+    engines
+}
+
+/// Returns the engine named `name` as [`engine_named`] does, for a command that calls it in this
+/// process.
+///
+/// # Errors
+/// Also an engine that runs in another process; `why` ends the sentence about it.
+pub(crate) fn in_process(name: &str, path: Option<&str>, why: &str) -> Result<Box<dyn Engine>> {
+    let engine = engine_named(name, path)?;
+    match engine.subprocess_spec() {
+        Some(_) => Err(LabError::usage(format!("{name} runs in a separate process, {why}"))),
+        None => Ok(engine),
+    }
+}
+
 /// Returns the default settings, which accept Esker's options by name or alias if Esker is built
 /// in.
 pub fn config() -> BenchConfig {

@@ -4,6 +4,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use esker_lab::error::Result;
+
 use crate::library::functions;
 
 /// A pointer owned by the library.
@@ -104,4 +106,56 @@ pub unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
     }
     // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(start, len) }
+}
+
+/// An iterator of a store, which is freed with it.
+pub struct Walker<'a> {
+    common: &'a Common,
+    engine: &'a str,
+    iter: Handle,
+}
+
+impl Drop for Walker<'_> {
+    fn drop(&mut self) {
+        // SAFETY: created by the library of `common` and not used afterwards.
+        unsafe { (self.common.iter_destroy)(self.iter) }
+    }
+}
+
+impl<'a> Walker<'a> {
+    /// Takes over the iterator `iter` of a store that outlives it. `engine` is for messages.
+    pub fn new(common: &'a Common, engine: &'a str, iter: Handle) -> Walker<'a> {
+        Walker { common, engine, iter }
+    }
+
+    /// Returns the iterator's handle.
+    #[inline]
+    pub fn handle(&self) -> Handle {
+        self.iter
+    }
+
+    /// Returns the current pair, or `None` at the end.
+    #[inline]
+    pub fn pair(&self) -> Option<(&[u8], &[u8])> {
+        let common = self.common;
+        let (mut key_len, mut value_len) = (0usize, 0usize);
+        // SAFETY: key and value may be read while the iterator is valid, and stay unchanged until
+        // it moves. Callers move it only after their last use of the pair.
+        unsafe {
+            if (common.iter_valid)(self.iter) == 0 {
+                return None;
+            }
+            let key = (common.iter_key)(self.iter, &raw mut key_len);
+            let value = (common.iter_value)(self.iter, &raw mut value_len);
+            Some((slice(key, key_len), slice(value, value_len)))
+        }
+    }
+
+    /// Fails if the iterator has met an error.
+    pub fn finish(&self) -> Result<()> {
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: the iterator is alive; `error` starts null.
+        unsafe { (self.common.iter_get_error)(self.iter, &raw mut error) };
+        self.common.check(self.engine, error)
+    }
 }

@@ -13,7 +13,7 @@ use esker_lab::target::{
     get_each, not_offered,
 };
 
-use crate::c_functions::{Bytes, Common, Handle, Owned, Pinned, slice, text_of};
+use crate::c_functions::{Bytes, Common, Handle, Owned, Pinned, Walker, slice, text_of};
 use crate::rocksdb_transactions::{InStore, TransactionApi, Transactions};
 
 /// An open store.
@@ -154,50 +154,13 @@ impl Drop for CStore {
     }
 }
 
-struct Walker<'a> {
-    store: &'a CStore,
-    iter: Handle,
-}
-
-impl Drop for Walker<'_> {
-    fn drop(&mut self) {
-        // SAFETY: created by this store's library and not used afterwards.
-        unsafe { (self.store.common.iter_destroy)(self.iter) }
-    }
-}
-
-impl Walker<'_> {
-    fn new(store: &CStore) -> Walker<'_> {
-        // SAFETY: store and read options are alive.
-        let iter = unsafe { (store.common.create_iterator)(store.db, store.read.handle) };
-        Walker { store, iter }
-    }
-
-    #[inline]
-    fn pair(&self) -> Option<(&[u8], &[u8])> {
-        let common = &self.store.common;
-        let (mut key_len, mut value_len) = (0usize, 0usize);
-        // SAFETY: key and value may be read while the iterator is valid, and stay unchanged until
-        // it moves. Callers move it only after their last use of the pair.
-        unsafe {
-            if (common.iter_valid)(self.iter) == 0 {
-                return None;
-            }
-            let key = (common.iter_key)(self.iter, &raw mut key_len);
-            let value = (common.iter_value)(self.iter, &raw mut value_len);
-            Some((slice(key, key_len), slice(value, value_len)))
-        }
-    }
-
-    fn finish(&self) -> Result<()> {
-        let mut error: *mut c_char = std::ptr::null_mut();
-        // SAFETY: the iterator is alive; `error` starts null.
-        unsafe { (self.store.common.iter_get_error)(self.iter, &raw mut error) };
-        self.store.common.check(&self.store.engine, error)
-    }
-}
-
 impl CStore {
+    fn walker(&self) -> Walker<'_> {
+        // SAFETY: store and read options are alive.
+        let iter = unsafe { (self.common.create_iterator)(self.db, self.read.handle) };
+        Walker::new(&self.common, &self.engine, iter)
+    }
+
     fn get_copied(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let mut error: *mut c_char = std::ptr::null_mut();
         let mut len = 0usize;
@@ -340,9 +303,9 @@ impl Target for CStore {
     }
 
     fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
-        let walker = Walker::new(self);
+        let walker = self.walker();
         // SAFETY: the iterator is alive and the key lives through the call.
-        unsafe { (self.common.iter_seek)(walker.iter, key.as_ptr(), key.len()) };
+        unsafe { (self.common.iter_seek)(walker.handle(), key.as_ptr(), key.len()) };
         match walker.pair() {
             Some((key, value)) => visit(key, value),
             None => return walker.finish().map(|()| false),
@@ -351,33 +314,33 @@ impl Target for CStore {
     }
 
     fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
-        let walker = Walker::new(self);
+        let walker = self.walker();
         let (start, step) = match direction {
             Direction::Forward => (self.common.iter_seek_to_first, self.common.iter_next),
             Direction::Reverse => (self.common.iter_seek_to_last, self.common.iter_prev),
         };
         // SAFETY: the iterator is alive; it is moved only while valid.
-        unsafe { start(walker.iter) };
+        unsafe { start(walker.handle()) };
         while let Some((key, value)) = walker.pair() {
             if !visit(key, value) {
                 return Ok(());
             }
             // SAFETY: the iterator is valid, since it just returned a pair.
-            unsafe { step(walker.iter) };
+            unsafe { step(walker.handle()) };
         }
         walker.finish()
     }
 
     fn scan_from(&self, start: &[u8], visit: VisitPair<'_>) -> Result<()> {
-        let walker = Walker::new(self);
+        let walker = self.walker();
         // SAFETY: the iterator is alive and the key lives through the call.
-        unsafe { (self.common.iter_seek)(walker.iter, start.as_ptr(), start.len()) };
+        unsafe { (self.common.iter_seek)(walker.handle(), start.as_ptr(), start.len()) };
         while let Some((key, value)) = walker.pair() {
             if !visit(key, value) {
                 return Ok(());
             }
             // SAFETY: the iterator is valid, since it just returned a pair.
-            unsafe { (self.common.iter_next)(walker.iter) };
+            unsafe { (self.common.iter_next)(walker.handle()) };
         }
         walker.finish()
     }

@@ -1,12 +1,13 @@
 //! The knobs of each engine, as data: names, default values and the values that the tuner tries.
 //!
-//! Esker's knobs name rows of its option table, which has their defaults and says which of them can
-//! change while a store is open. The other engines' knobs are the options that their adapters set.
+//! Esker's knobs name rows of its option table, which has their defaults. The other engines' knobs are
+//! the options that their adapters set.
 //! Options that weaken what a write or a read promises (durability, checksums, verification) are no
 //! knobs.
 
 use esker_lab::error::{LabError, Result};
-use esker_lab::tune::knob::{Knob, KnobTable, Role, bytes_of, powers};
+use esker_lab::run::config::bytes_of;
+use esker_lab::tune::knob::{Knob, KnobTable, Role, powers};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -112,13 +113,17 @@ const ESKER: &[(&str, Role, Levels)] = &[
 ];
 
 /// Returns the knobs of the engine named `name`. A library at a path has the knobs of the interface
-/// that its name implies. `memory_bytes` is the limit of memtables and cache together; `None` is
-/// 128 MiB, or more if the default set has more.
+/// that its name implies. Esker's default sizes follow from the wanted `memory_bytes`. The budget is not
+/// set yet: see [`set_budget`].
 ///
 /// # Errors
 /// The engine has no knobs; the error lists those with knobs.
+#[cfg_attr(
+    not(feature = "engine"),
+    allow(unused_variables, reason = "only Esker's sizes follow from the budget")
+)]
 pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<KnobTable> {
-    let mut table = match name {
+    Ok(match name {
         #[cfg(feature = "engine")]
         "esker" => esker(memory_bytes),
         "rocksdb" => rocksdb(has_path),
@@ -131,13 +136,11 @@ pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<Kn
                  library NAME:PATH with LevelDB's C interface"
             )));
         }
-    };
-    set_budget(&mut table, memory_bytes);
-    Ok(table)
+    })
 }
 
-/// Sets the memory budget from the wanted number and the current defaults. To be called again after
-/// the defaults are changed.
+/// Sets the memory budget from the wanted number and the defaults. `memory_bytes` is the limit of
+/// memtables and cache together; `None` is 128 MiB, or more if the default set has more.
 pub fn set_budget(table: &mut KnobTable, memory_bytes: Option<u64>) {
     let own = table.memory_bytes(&Default::default());
     table.memory_budget_bytes = Some(memory_bytes.unwrap_or(MEMORY_BYTES.max(own)));
@@ -172,7 +175,6 @@ fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
             levels,
             ordered,
             role: *role,
-            live: false,
         }
     };
     KnobTable {
@@ -186,18 +188,22 @@ fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
 /// newer, the system's is older.
 fn rocksdb(has_path: bool) -> KnobTable {
     let mut table = of_rows("rocksdb", ROCKSDB);
-    if !has_path && crate::install::rocksdb_installed().is_some() {
-        table.set_default("block_cache_size", &(32 * MIB).to_string());
+    if !has_path
+        && crate::install::rocksdb_installed().is_some()
+        && let Some(cache) = table.find_mut("block_cache_size")
+    {
+        cache.set_default(&(32 * MIB).to_string());
     }
     table
 }
 
 #[cfg(feature = "engine")]
 fn esker(memory_bytes: Option<u64>) -> KnobTable {
-    use ::esker::{Mutability, OPTIONS};
+    use ::esker::OPTIONS;
     use esker_lab::record::env::machine;
     let installed = machine(&std::env::temp_dir()).memory_bytes.unwrap_or(4 << 30);
-    // The engine's own rule for `auto`: a quarter of the memory, from 4 MiB to 1 GiB.
+    // As the engine's `auto`: a quarter of the memory, from 4 MiB to 1 GiB. The engine also respects
+    // the limit of a control group.
     let budget = memory_bytes.unwrap_or((installed / 4).clamp(4 * MIB, 1 << 30));
     let memtable = (budget / 8).min(64 * MIB);
     let knob = |(name, role, values): &(&str, Role, Levels)| {
@@ -216,7 +222,6 @@ fn esker(memory_bytes: Option<u64>) -> KnobTable {
             levels,
             ordered,
             role: *role,
-            live: spec.mutability == Mutability::Live,
         })
     };
     KnobTable {
@@ -238,7 +243,8 @@ mod tests {
     #[test]
     fn every_value_of_every_knob_is_accepted_by_the_settings() {
         for engine in ["esker", "leveldb", "rocksdb", "fjall"] {
-            let Ok(table) = knobs(engine, false, None) else { continue };
+            let Ok(mut table) = knobs(engine, false, None) else { continue };
+            set_budget(&mut table, None);
             assert!(table.knobs.len() >= 6, "{engine}");
             for knob in &table.knobs {
                 for level in knob.levels.iter().chain([&knob.default]) {
@@ -265,8 +271,7 @@ mod tests {
                 options.set(&knob.name, level).expect(&knob.name);
             }
         }
-        assert!(table.find("policy").is_some_and(|knob| knob.live && !knob.ordered));
-        assert!(table.find("index_search").is_some_and(|knob| !knob.live));
+        assert!(table.find("policy").is_some_and(|knob| !knob.ordered));
         assert!(table.find("durability").is_none() && table.find("verify_tables").is_none());
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::VisitPair;
 
-use crate::c_functions::{Common, ErrorText, Handle, Owned, slice};
+use crate::c_functions::{Common, ErrorText, Handle, Owned, Walker};
 use crate::library::functions;
 use crate::rocksdb::library;
 
@@ -100,27 +100,20 @@ impl RocksDbFamilies {
         let Some(family) = self.handles.get(at) else {
             return Err(LabError::engine("there is no such column family"));
         };
-        let common = &self.common;
-        // SAFETY: objects of an open store; the iterator is freed before the store. Key and value
-        // may be read while the iterator is valid, until it moves.
-        unsafe {
-            let create = self.own.create_iterator_cf;
-            let handle = create(self.db, self.read.handle, family.handle);
-            let iter = Owned { handle, destroy: common.iter_destroy };
-            (common.iter_seek_to_first)(iter.handle);
-            while (common.iter_valid)(iter.handle) != 0 {
-                let (mut key_len, mut value_len) = (0usize, 0usize);
-                let key = (common.iter_key)(iter.handle, &raw mut key_len);
-                let value = (common.iter_value)(iter.handle, &raw mut value_len);
-                if !visit(slice(key, key_len), slice(value, value_len)) {
-                    return Ok(());
-                }
-                (common.iter_next)(iter.handle);
+        let create = self.own.create_iterator_cf;
+        // SAFETY: objects of an open store; the iterator is freed before the store.
+        let iter = unsafe { create(self.db, self.read.handle, family.handle) };
+        let walker = Walker::new(&self.common, ENGINE, iter);
+        // SAFETY: the iterator is alive.
+        unsafe { (self.common.iter_seek_to_first)(walker.handle()) };
+        while let Some((key, value)) = walker.pair() {
+            if !visit(key, value) {
+                return Ok(());
             }
-            let mut error: *mut c_char = std::ptr::null_mut();
-            (common.iter_get_error)(iter.handle, &raw mut error);
-            common.check(ENGINE, error)
+            // SAFETY: the iterator is valid.
+            unsafe { (self.common.iter_next)(walker.handle()) };
         }
+        walker.finish()
     }
 }
 

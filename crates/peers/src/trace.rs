@@ -16,8 +16,11 @@ use esker_lab::tune::measures::Runner;
 use esker_lab::tune::runner::LabRunner;
 use esker_lab::tune::workload::{Sizes, parse};
 
-use crate::bench::{ENGINES, engine_named, split_spec};
+use crate::bench::{engines_and, in_process, split_spec};
 use crate::library::trim_memory;
+
+/// Why an engine in another process is refused.
+const NOT_TRACED: &str = "where its calls are not recorded or replayed";
 
 /// Input of a recording.
 #[derive(Clone, Debug)]
@@ -44,11 +47,8 @@ pub struct RecordRun {
 /// The engine or a workload is unknown or fails, or the file exists or cannot be written.
 pub fn record(run: &RecordRun) -> Result<u64> {
     let (name, path) = split_spec(&run.engine);
-    let inner = engine_named(name, path)?;
-    refuse_subprocess(name, inner.subprocess_spec().is_some())?;
-    let mut engines = ENGINES.to_vec();
-    engines.push(name);
-    let workloads = parse(&run.workloads, &run.base, &run.sizes, &engines)?;
+    let inner = in_process(name, path, NOT_TRACED)?;
+    let workloads = parse(&run.workloads, &run.base, &run.sizes, &engines_and(name))?;
     let stores = Base::make(&run.base)?;
     let recorder = Recorder::create(&run.out, run.one_in, run.is_plain)?;
     let engine = RecordedEngine { inner: inner.as_ref(), recorder: recorder.clone() };
@@ -80,8 +80,7 @@ pub fn replay(
     messages: &mut dyn Write,
 ) -> Result<TaskSample> {
     let (name, library) = split_spec(engine);
-    let engine = engine_named(name, library)?;
-    refuse_subprocess(name, engine.subprocess_spec().is_some())?;
+    let engine = in_process(name, library, NOT_TRACED)?;
     let trace = read(path)?;
     if !trace.is_complete {
         let line = format!("{}: the recording was cut off", path.display());
@@ -96,13 +95,4 @@ pub fn replay(
         engine_dir.remove()?;
     }
     Ok(sample)
-}
-
-fn refuse_subprocess(name: &str, is_needed: bool) -> Result<()> {
-    match is_needed {
-        true => Err(LabError::usage(format!(
-            "{name} runs in a separate process, where its calls are not recorded or replayed"
-        ))),
-        false => Ok(()),
-    }
 }

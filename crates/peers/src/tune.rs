@@ -19,7 +19,7 @@ use esker_lab::tune::trail::Trail;
 use esker_lab::tune::tuner::{Plan, Tuner};
 use esker_lab::tune::workload::{Sizes, Workload, names, parse, write_share};
 
-use crate::bench::{ENGINES, engine_named, split_spec};
+use crate::bench::{engines_and, in_process, split_spec};
 use crate::knobs::{knobs, set_budget};
 use crate::library::trim_memory;
 
@@ -63,20 +63,14 @@ pub struct TuneRun {
 pub fn run(run: &TuneRun, stop: &dyn Fn() -> bool, messages: &mut dyn Write) -> Result<Outcome> {
     let (name, path) = split_spec(&run.engine);
     let (mut base, table) = settings(run, name, path.is_some())?;
-    let engine = engine_named(name, path)?;
-    if engine.subprocess_spec().is_some() {
-        return Err(LabError::usage(format!(
-            "{name} runs in a separate process, which the tuner does not use"
-        )));
-    }
-    let mut engines = ENGINES.to_vec();
-    engines.push(name);
-    let workloads = parse(&run.workloads, &base, &run.sizes, &engines)?;
+    let engine = in_process(name, path, "which the tuner does not use")?;
+    let workloads = parse(&run.workloads, &base, &run.sizes, &engines_and(name))?;
+    let names = names(&workloads);
     base.progress = false;
     let stores = Base::make(&base)?;
     let machine = env::machine(&stores.dir);
     let plan = plan(run, &workloads);
-    let tuning = tuning(run, &table, &names(&workloads));
+    let tuning = tuning(run, &table, &names);
     let mut trail = match (&run.trail, run.resume) {
         (None, _) => Trail::unkept(),
         (Some(path), true) => Trail::resume(path, &tuning)?,
@@ -105,7 +99,7 @@ pub fn run(run: &TuneRun, stop: &dyn Fn() -> bool, messages: &mut dyn Write) -> 
     outcome.description = engine.description();
     outcome.warnings = env::warnings(&machine);
     outcome.machine = machine;
-    outcome.workloads = names(&workloads);
+    outcome.workloads = names;
     Ok(outcome)
 }
 
@@ -115,15 +109,13 @@ fn settings(run: &TuneRun, name: &str, has_path: bool) -> Result<(BenchConfig, K
     let mut table = knobs(name, has_path, run.memory_bytes)?;
     for (option, value) in &run.defaults {
         let own = option.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
-        // The value is checked even if the option is a knob.
-        let flag = table
-            .knobs
-            .iter()
-            .find(|knob| Some(knob.name.as_str()) == own.or(Some(option.as_str())));
-        let flag = flag.map_or(option.clone(), |knob| knob.flag.clone());
-        base.clone().set(&flag, value).map_err(LabError::usage)?;
-        if !table.set_default(own.unwrap_or(option), value) {
-            base.set(option, value).map_err(LabError::usage)?;
+        match table.find_mut(own.unwrap_or(option)) {
+            Some(knob) => {
+                // A wrong value is an error before the first run.
+                base.clone().set(&knob.flag, value).map_err(LabError::usage)?;
+                knob.set_default(value);
+            }
+            None => base.set(option, value).map_err(LabError::usage)?,
         }
     }
     set_budget(&mut table, run.memory_bytes);

@@ -6,15 +6,16 @@ use esker_lab::BenchConfig;
 use esker_lab::bench::Base;
 use esker_lab::error::{LabError, Result};
 use esker_lab::experiment::plan::set_for;
-use esker_lab::mix::phase::{Phase, Start};
+use esker_lab::mix::phase::{Phase, written_bytes};
 use esker_lab::mix::session::{self, MixRound};
 use esker_lab::mix::ycsb::{Properties, Workload};
 use esker_lab::record::schema::TaskSample;
+use esker_lab::run::config::DATA_BYTES_SPARE;
 use esker_lab::run::engine_dir::EngineDir;
 use esker_lab::run::session::Listener;
 use esker_lab::run::subprocess::{self, Request, Work};
 
-use crate::bench::{ENGINES, engine_named, split_spec};
+use crate::bench::{engine_named, engines_and, split_spec};
 use crate::library::trim_memory;
 
 /// Input of a YCSB run.
@@ -66,8 +67,7 @@ pub fn run(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSample>> {
 pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSample>> {
     let (name, path) = split_spec(&run.engine);
     let engine = engine_named(name, path)?;
-    let mut engines = ENGINES.to_vec();
-    engines.push(name);
+    let engines = engines_and(name);
     let workload = run.properties.workload(&engines).map_err(LabError::usage)?;
     let mut config = run.base.clone();
     let decided = run.properties.decided_here(&engines);
@@ -80,10 +80,8 @@ pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSampl
     }
     let space = workload.space(config.compression_ratio, config.seed);
     let phases = phases(&workload, run);
-    let writes = phases.iter().filter(|phase| phase.writes());
-    let written: u64 = writes.map(|phase| phase.operations.value(0, 0)).sum();
-    let bytes = written as f64 * space.pair_bytes_mean();
-    config.store.data_bytes_expected = bytes as u64 + (256 << 20);
+    let written = written_bytes(&phases, 0, 0, &space);
+    config.store.data_bytes_expected = written + DATA_BYTES_SPARE;
     let base = Base::make(&config)?;
     let engine_dir = EngineDir::prepare(&base.dir, name)?;
     engine_dir.empty()?;
@@ -111,10 +109,7 @@ pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSampl
 
 /// Returns the load phase, hidden if not reported, and the run phase if requested.
 fn phases(workload: &Workload, run: &YcsbRun) -> Vec<Phase> {
-    let mut load = workload.load.clone();
-    load.start = Start::Empty;
-    load.hidden = !run.load;
-    let mut phases = vec![load];
+    let mut phases = vec![workload.load_phase(run.load)];
     phases.extend(run.run.then(|| workload.run.clone()));
     phases
 }

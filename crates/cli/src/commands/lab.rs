@@ -14,13 +14,13 @@ use esker_lab::record::store::{load_lab, named_lab};
 use esker_lab::report::{lab_compare, lab_html, lab_text};
 use serde_json::json;
 
-use super::stdout;
+use super::{stdout, write_file, write_json};
 use crate::args::{JsonFlag, SetFlag};
 use crate::failure::{Failure, NOT_FOUND, Outcome, print_line, print_note};
 use crate::interrupt;
 
 /// Default directory of the records.
-const RECORDS: &str = "bench/record";
+pub(super) const RECORDS: &str = "bench/record";
 
 /// Arguments of `lab`.
 #[derive(Args)]
@@ -348,16 +348,8 @@ fn compare(before: &str, after: &str, force: bool) -> Outcome {
     Ok(if slower > 0 { NOT_FOUND } else { 0 })
 }
 
-/// Writes the record as one line of JSON.
-fn write_json(record: &LabRecord, out: &mut dyn Write) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *out, record).map_err(std::io::Error::from)?;
-    Ok(writeln!(out)?)
-}
-
 fn write_page(path: &Path, page: &str, json: bool) -> Result<(), Failure> {
-    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    made.and_then(|()| std::fs::write(path, page))
-        .map_err(|e| Failure::file("write the page", path, &e))?;
+    write_file(path, "write the page", page)?;
     print_note(json, &format!("page: {}", path.display()));
     Ok(())
 }

@@ -31,7 +31,9 @@ pub mod ycsb;
 
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::bytes::{Form, of_arg};
@@ -40,6 +42,18 @@ use crate::failure::Failure;
 /// Returns buffered standard output. The caller must flush it before returning.
 fn stdout() -> BufWriter<io::StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
+}
+
+/// Writes a value as one line of JSON.
+fn write_json(value: &impl Serialize, out: &mut dyn Write) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+    Ok(writeln!(out)?)
+}
+
+/// Writes a file, in a folder that is made if it is missing. `doing` is for the message of a failure.
+fn write_file(path: &Path, doing: &str, text: &str) -> Result<(), Failure> {
+    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    made.and_then(|()| std::fs::write(path, text)).map_err(|e| Failure::file(doing, path, &e))
 }
 
 /// Prints one line: a JSON object with `--json`, otherwise `text`.

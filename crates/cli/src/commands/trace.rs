@@ -11,7 +11,7 @@ use esker_peers::trace::RecordRun;
 use serde_json::json;
 
 use super::bench::set_all;
-use super::stdout;
+use super::{stdout, write_json};
 use crate::args::{JsonFlag, SetFlag, SizeFlags};
 use crate::failure::{Failure, IO, Outcome, print_line, print_note};
 use crate::interrupt;
@@ -176,8 +176,7 @@ fn replay(args: &ReplayArgs) -> Outcome {
     let sample = esker_peers::trace::replay(&args.file, &args.engine, &base, messages)?;
     let mut out = stdout();
     if args.json.json {
-        serde_json::to_writer(&mut out, &sample).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&sample, &mut out)?;
     } else {
         let p99 = sample.latency.as_ref().map_or(f64::NAN, |latency| latency.p99_micros);
         writeln!(

@@ -4,15 +4,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use esker_lab::record::env::{unix_seconds, utc_text};
+use esker_lab::mix::ycsb::Properties;
+use esker_lab::record::env::{file_time, unix_seconds};
 use esker_lab::report::{tune_html, tune_text};
+use esker_lab::run::config::bytes_of;
 use esker_lab::tune::constraint::Constraint;
-use esker_lab::tune::knob::bytes_of;
 use esker_lab::tune::measures::Objective;
 use esker_lab::tune::outcome::Outcome as Tuned;
+use esker_peers::bench::split_spec;
 use esker_peers::tune::TuneRun;
 
-use super::stdout;
+use super::lab::RECORDS;
+use super::{stdout, write_file, write_json};
 use crate::args::{Global, SizeFlags};
 use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
@@ -112,8 +115,7 @@ pub fn run(args: &TuneArgs, global: &Global) -> Outcome {
     let outcome = esker_peers::tune::run(&run, &interrupt::asked, &mut std::io::stderr())?;
     let mut out = stdout();
     if global.json {
-        serde_json::to_writer(&mut out, &outcome).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&outcome, &mut out)?;
     } else {
         tune_text::write(&outcome, &mut out)?;
     }
@@ -141,19 +143,15 @@ pub fn run(args: &TuneArgs, global: &Global) -> Outcome {
     Ok(0)
 }
 
-fn write_file(path: &Path, doing: &str, text: &str) -> Result<(), Failure> {
-    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    made.and_then(|()| std::fs::write(path, text)).map_err(|e| Failure::file(doing, path, &e))
-}
-
 /// Returns the command that measures the recommended set on a single core workload.
 fn command(args: &TuneArgs, outcome: &Tuned) -> Option<String> {
-    let setting = &outcome.recommended.as_ref()?.setting;
-    let core = |name: &&String| matches!(name.as_str(), "a" | "b" | "c" | "d" | "e" | "f");
-    let name = outcome.workloads.iter().find(core)?;
-    let engine = &outcome.engine;
-    let options: Vec<String> =
-        setting.0.iter().map(|(name, value)| format!("-p {engine}.{name}={value}")).collect();
+    outcome.recommended.as_ref()?;
+    let name = outcome.workloads.iter().find(|name| Properties::core(name).is_some())?;
+    let given = |flag: &str, pairs: &[(String, String)]| -> Vec<String> {
+        pairs.iter().map(|(name, value)| format!("{flag} {name}={value}")).collect()
+    };
+    let mut options = given("--set", &outcome.fixed);
+    options.extend(given("-p", &outcome.properties));
     Some(format!(
         "measure it with: esker lab ycsb --db {} -P workload{name} -p recordcount={} \
          -p operationcount={} {}",
@@ -172,9 +170,8 @@ fn tuning(args: &TuneArgs, global: &Global) -> Result<TuneRun, Failure> {
     let constraints: Result<Vec<Constraint>, _> =
         args.constraints.iter().map(|text| Constraint::parse(text)).collect();
     let new_trail = || {
-        let time = utc_text(unix_seconds()).replace(['-', ':'], "").replace(' ', "-");
-        let name = args.engine.split([':', '=']).next().unwrap_or("engine");
-        PathBuf::from(format!("bench/record/tune-{name}-{time}.jsonl"))
+        let (name, time) = (split_spec(&args.engine).0, file_time(unix_seconds()));
+        Path::new(RECORDS).join(format!("tune-{name}-{time}.jsonl"))
     };
     let trail = args.resume.clone().or(args.trail.clone()).unwrap_or_else(new_trail);
     Ok(TuneRun {

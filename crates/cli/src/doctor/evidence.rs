@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use esker::{Db, DbIterator, Metrics, OPTIONS};
 
+use crate::commands::stats::age;
 use crate::failure::Failure;
 
 /// Maximum number of keys of the sample.
@@ -23,8 +24,6 @@ const SPACE_BYTES_MIN: u64 = 1 << 20;
 /// Counts over the table files.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Tables {
-    /// Table files.
-    pub files: u64,
     /// Bytes of the files.
     pub bytes: u64,
     /// Bytes of keys and values in them, before compression.
@@ -142,8 +141,7 @@ pub fn collect(
 
 fn live_counters(path: &Path) -> Result<Live, Failure> {
     let status = Db::live_status(path)?;
-    let open_for = SystemTime::now().duration_since(status.opened).unwrap_or_default();
-    Ok(Live { metrics: status.metrics, open_for })
+    Ok(Live { open_for: age(status.opened), metrics: status.metrics })
 }
 
 fn tables(db: &Db) -> Tables {
@@ -151,7 +149,6 @@ fn tables(db: &Db) -> Tables {
     // A file with slices in several levels is listed once for each.
     let mut counted = HashSet::new();
     for table in db.tables().iter().filter(|table| counted.insert(table.number)) {
-        tables.files += 1;
         tables.bytes += table.size_bytes;
         tables.raw_bytes += table.raw_bytes;
         tables.entries += table.entries;

@@ -13,7 +13,7 @@ use crate::experiment::plan::Point;
 use crate::experiment::reported::own_units;
 use crate::measure::limit::MemoryLimit;
 use crate::mix;
-use crate::mix::phase::Phase;
+use crate::mix::phase::{Phase, written_bytes};
 use crate::mix::session::MixRound;
 use crate::mix::space::Space;
 use crate::record::schema::{SessionRecord, TaskSample};
@@ -160,12 +160,10 @@ impl LabRound<'_> {
         let placed = phases(&self.experiment.file, series, &engines)
             .map_err(|(_, why)| LabError::usage(why))?;
         let space = space(self.experiment, series, config, self.point.entries)?;
-        let operations = placed.iter().map(|placed| &placed.phase).filter(|phase| phase.writes());
-        let written: u64 = operations
-            .map(|phase| phase.operations.value(self.point.entries, self.point.entries))
-            .sum();
-        let most = (written + self.point.entries) as f64 * space.pair_bytes_mean();
-        config.store.data_bytes_expected = most as u64 + DATA_BYTES_SPARE;
+        let phases = placed.iter().map(|placed| &placed.phase);
+        let entries = self.point.entries;
+        let most = written_bytes(phases, entries, entries, &space);
+        config.store.data_bytes_expected = most + DATA_BYTES_SPARE;
         Ok(Work::Phases(placed, Box::new(space)))
     }
 

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::generators::{DISTRIBUTIONS, Distribution};
+use super::space::Space;
 use crate::experiment::expect::Amount;
 
 /// Content of the store at the start of a phase.
@@ -230,6 +231,18 @@ impl Phase {
             self.shares.iter().copied().filter(|(kind, _)| role(*kind)).collect();
         if own.is_empty() { self.shares.clone() } else { own }
     }
+}
+
+/// Returns the bytes of `extra` records and of those that phases over `entries` records write.
+pub fn written_bytes<'a>(
+    phases: impl IntoIterator<Item = &'a Phase>,
+    entries: u64,
+    extra: u64,
+    space: &Space,
+) -> u64 {
+    let writes = phases.into_iter().filter(|phase| phase.writes());
+    let written: u64 = writes.map(|phase| phase.operations.value(entries, entries)).sum();
+    ((written + extra) as f64 * space.pair_bytes_mean()) as u64
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::run::engine_dir::EngineDir;
 use crate::run::progress::Progress;
 use crate::run::session::{Listener, idle_cpu_seconds, keep, note_close, read_amplification};
 use crate::target::{Engine, StoreOptions, Target};
-use crate::workload::rng::mix;
+use crate::workload::rng::{mix, mix_bytes};
 
 /// Input of a round: one engine runs all phases once.
 pub struct MixRound<'a> {
@@ -406,12 +406,6 @@ pub fn content(target: &dyn Target, space: &Space, state: &State) -> Result<Opti
 }
 
 fn pair_sum(key: &[u8], value: &[u8]) -> u64 {
-    let of = |bytes: &[u8]| {
-        bytes.chunks(8).fold(bytes.len() as u64, |sum, chunk| {
-            let mut word = [0u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            mix(sum ^ u64::from_le_bytes(word))
-        })
-    };
+    let of = |bytes: &[u8]| mix_bytes(bytes.len() as u64, bytes);
     mix(of(key) ^ of(value).rotate_left(17))
 }

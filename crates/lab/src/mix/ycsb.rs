@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::generators::Distribution;
-use super::phase::{Phase, PhaseFile};
+use super::phase::{Phase, PhaseFile, Start};
 use super::space::{FIELD_BYTES_MAX, FieldLength, KeyForm, Space};
 use crate::record::schema::TaskSample;
 
@@ -320,6 +320,11 @@ impl Workload {
     /// Returns the form of the records; values compress to about `ratio`.
     pub fn space(&self, ratio: f64, seed: u64) -> Space {
         Space::new(self.form, self.fields, self.length.clone(), ratio, seed)
+    }
+
+    /// Returns the load phase on an empty store. It is hidden unless it `is_measured`.
+    pub fn load_phase(&self, is_measured: bool) -> Phase {
+        Phase { start: Start::Empty, hidden: !is_measured, ..self.load.clone() }
     }
 }
 

@@ -36,6 +36,11 @@ pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// Formats a time in UTC for the name of a file: `YYYYMMDD-HHMMSS`.
+pub fn file_time(unix_seconds: u64) -> String {
+    utc_text(unix_seconds).replace(['-', ':'], "").replace(' ', "-")
+}
+
 /// Formats `YYYY-MM-DD HH:MM:SS` in UTC, with the civil-from-days method (Hinnant, 2013).
 pub fn utc_text(unix_seconds: u64) -> String {
     let days = (unix_seconds / 86_400) as i64 + 719_468;

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::env::utc_text;
+use super::env::file_time;
 use super::lab::{LAB_SCHEMA_VERSION, LabRecord};
 use super::schema::{RunRecord, SCHEMA_VERSION};
 use crate::error::{LabError, LabErrorKind, Result};
@@ -53,8 +53,7 @@ impl RecordFile {
     ) -> Result<RecordFile> {
         let whole = pause_writing();
         std::fs::create_dir_all(dir).map_err(|e| LabError::io("create the folder", dir, &e))?;
-        let date = utc_text(started_unix_seconds).replace(['-', ':'], "").replace(' ', "-");
-        let date = format!("{head}{date}");
+        let date = format!("{head}{}", file_time(started_unix_seconds));
         for number in 0..1000u32 {
             let tail = if number == 0 { String::new() } else { format!("-{number}") };
             let path = dir.join(format!("{date}{tail}.json"));

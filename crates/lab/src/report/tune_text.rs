@@ -1,5 +1,5 @@
 //! A tuning as text: the result, the finalists, what each knob brings; and the recommended set as
-//! options, flags and properties.
+//! options and properties.
 
 use std::io::{self, Write};
 
@@ -136,8 +136,8 @@ pub fn recommended(outcome: &Outcome) -> Setting {
     outcome.recommended.as_ref().map(|own| own.setting.clone()).unwrap_or_default()
 }
 
-/// Returns the recommended set as a TOML file: the engine's own names, the measured gains as
-/// comments, the same options as YCSB properties, and the command that applies them.
+/// Returns the recommended set as a TOML file: the engine's own names, with the measured gains and
+/// all knobs as YCSB properties in comments.
 pub fn toml_text(outcome: &Outcome) -> String {
     let setting = recommended(outcome);
     let mut text = format!("# {}\n", outcome.verdict);
@@ -154,9 +154,9 @@ pub fn toml_text(outcome: &Outcome) -> String {
         let value = if is_number { value.clone() } else { format!("\"{value}\"") };
         text.push_str(&format!("{name} = {value}{comment}\n"));
     }
-    text.push_str("\n# The same as YCSB properties:\n");
-    for (name, value) in &setting.0 {
-        text.push_str(&format!("# {}.{name}={value}\n", outcome.engine));
+    text.push_str("\n# All knobs as YCSB properties:\n");
+    for (name, value) in &outcome.properties {
+        text.push_str(&format!("# {name}={value}\n"));
     }
     text
 }
@@ -205,6 +205,8 @@ pub(crate) mod tests {
             trials: vec![trial(Some(1.1), 1.1), trial(None, 1.1), trial(Some(1.2), 1.2)],
             finalists: vec![judged.clone()],
             recommended: Some(judged),
+            properties: vec![("leveldb.block".into(), "8192".into())],
+            fixed: Vec::new(),
             verdict: "block=8192 compression=none changes throughput.".into(),
             effects: vec![
                 effect("compression", "snappy", "none", true),

@@ -432,16 +432,16 @@ fn switch(name: &str, value: &str) -> std::result::Result<bool, String> {
     }
 }
 
-/// Parses a whole number, optionally with K, M, G or KiB, MiB, GiB, all powers of 1024; `None` if
-/// invalid.
+/// Parses a whole number, optionally with K, M, G, or KB or KiB and so on, all powers of 1024; `None`
+/// if invalid.
 pub fn bytes_of(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
         _ => return None,
     };
     digits.trim().replace('_', "").parse::<u64>().ok()?.checked_mul(unit)

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::config::BenchConfig;
 use super::engine_dir::EngineDir;
-use super::session::{self, Listener, Round};
+use super::session::{self, Listener, Round, Silent};
 use super::subprocess::{self, Request, Work};
 use crate::error::{LabError, Result};
 use crate::record::schema::{RunRecord, SessionRecord, TaskSample};
@@ -104,13 +104,6 @@ fn round_in_subprocess(
     }
     let session = reply.session.ok_or_else(|| LabError::engine("the round has no final result"))?;
     Ok((samples, session))
-}
-
-struct Silent;
-
-impl Listener for Silent {
-    fn sample(&mut self, _: &TaskSample) {}
-    fn stats(&mut self, _: &str, _: &str) {}
 }
 
 impl Observer for Silent {

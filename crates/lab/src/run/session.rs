@@ -52,6 +52,14 @@ pub trait Listener {
     fn stats(&mut self, engine: &str, text: &str);
 }
 
+/// A listener that does nothing.
+pub(crate) struct Silent;
+
+impl Listener for Silent {
+    fn sample(&mut self, _: &TaskSample) {}
+    fn stats(&mut self, _: &str, _: &str) {}
+}
+
 struct Session<'a> {
     round: &'a Round<'a>,
     target: Option<Box<dyn Target>>,
@@ -62,6 +70,16 @@ struct Session<'a> {
     baseline_bytes: u64,
     /// Bytes written through maps by the stores closed so far.
     mapped_bytes: u64,
+    /// Processor time and bytes of read calls of the checks of all accounts, which are not the
+    /// engine's work for the tasks.
+    checks: Checks,
+}
+
+/// What checks of the content took.
+#[derive(Clone, Copy, Default)]
+struct Checks {
+    cpu_seconds: f64,
+    read_call_bytes: u64,
 }
 
 /// Keeps the sample of a part of a round that ended with `result`. Returns false if the round ends
@@ -115,7 +133,9 @@ pub fn run(
     session.quiet(&moment, &mut samples);
     note_close(session.close(), &mut samples);
     let mut used = moment.used().with_mapped(session.mapped_bytes);
-    used.cpu_seconds -= idle_cpu_seconds(&samples);
+    used.cpu_seconds -= session.checks.cpu_seconds + idle_cpu_seconds(&samples);
+    let checked_bytes = session.checks.read_call_bytes;
+    used.read_call_bytes = used.read_call_bytes.map(|bytes| bytes.saturating_sub(checked_bytes));
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let amplified = used.write_amplification(user_written_bytes);
     let persistent = round.engine.capabilities().persistent;
@@ -152,7 +172,16 @@ pub(crate) fn idle_cpu_seconds(samples: &[TaskSample]) -> f64 {
 impl<'a> Session<'a> {
     fn new(round: &'a Round<'a>, oracle: Oracle, baseline_bytes: u64) -> Session<'a> {
         let (target, accounts) = (None, None);
-        Session { round, target, oracle, accounts, generation: 0, baseline_bytes, mapped_bytes: 0 }
+        Session {
+            round,
+            target,
+            oracle,
+            accounts,
+            generation: 0,
+            baseline_bytes,
+            mapped_bytes: 0,
+            checks: Checks::default(),
+        }
     }
 
     /// Waits until the store is quiet and records the cost in the last sample.
@@ -323,12 +352,17 @@ impl<'a> Session<'a> {
     }
 
     /// Compares every account of the store after a task that wrote accounts.
-    fn check_accounts(&self, task: &TaskSpec, sample: &mut TaskSample) -> Result<()> {
+    fn check_accounts(&mut self, task: &TaskSpec, sample: &mut TaskSample) -> Result<()> {
         let (Some(accounts), Some(target)) = (&self.accounts, &self.target) else { return Ok(()) };
         if !task.uses_accounts() || !task.writes() || sample.error.is_some() {
             return Ok(());
         }
-        if let Some(wrong) = accounts.wrong_in(target.as_ref(), self.round.data)? {
+        let moment = Moment::now();
+        let wrong = accounts.wrong_in(target.as_ref(), self.round.data)?;
+        let used = moment.used();
+        self.checks.cpu_seconds += used.cpu_seconds;
+        self.checks.read_call_bytes += used.read_call_bytes.unwrap_or(0);
+        if let Some(wrong) = wrong {
             sample.wrong += wrong.count;
             sample.error = Some(format!(
                 "{} of {} accounts are wrong: {}",

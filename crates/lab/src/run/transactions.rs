@@ -9,7 +9,9 @@ use crate::measure::clock::Clock;
 use crate::target::{
     Transaction, TransactionError, TransactionKind, TransactionResult, TransactionWork,
 };
-use crate::workload::accounts::{Accounts, amount, balance, change_balance, is_of_account};
+use crate::workload::accounts::{
+    Accounts, amount, balance, change_balance, is_of_account, set_balance,
+};
 use crate::workload::prepare::OpList;
 
 /// Maximum number of runs of one transaction; a further conflict fails the task.
@@ -45,8 +47,7 @@ pub fn fill(context: &Context<'_>, list: &OpList, accounts: &Accounts) -> Result
     let mut done = each(context, list.len(), |index, _| {
         value.clear();
         value.extend_from_slice(context.data.value(list.values[index]));
-        let first = balance(&value).unwrap_or_default();
-        change_balance(&mut value, accounts.balance(list.ids[index]).wrapping_sub(first));
+        set_balance(&mut value, accounts.balance(list.ids[index]));
         context.target.put(list.keys.get(index), &value, false)
     })?;
     done.bytes = list.user_bytes();
@@ -130,9 +131,8 @@ pub fn reads(context: &Context<'_>, list: &OpList, accounts: &Accounts) -> Resul
     let clock = Clock::new();
     let reading_nanos = reading_nanos(&clock);
     let mut counts = TransactionCounts::default();
-    let (mut value, mut commit_nanos) = (Vec::new(), 0u64);
+    let (mut value, mut commit_nanos, mut before) = (Vec::new(), 0u64, clock.now());
     let mut done = each(context, list.len() / 2, |index, done| {
-        let mut before = clock.now();
         until_committed(context, TransactionKind::ReadOnly, &mut counts, &mut |transaction| {
             for place in [2 * index, 2 * index + 1] {
                 let key = list.keys.get(place);

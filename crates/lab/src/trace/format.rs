@@ -21,7 +21,7 @@ use std::path::Path;
 
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::mix::hash::fnv64;
-use crate::workload::rng::mix;
+use crate::workload::rng::mix_bytes;
 
 /// First line of a trace.
 pub const TITLE: &str = "esker trace 1";
@@ -76,12 +76,7 @@ pub struct Trace {
 
 /// Returns the hash of a key.
 pub fn hash_of(key: &[u8]) -> u64 {
-    let fold = |sum: u64, chunk: &[u8]| {
-        let mut word = [0u8; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix(sum ^ u64::from_le_bytes(word))
-    };
-    key.chunks(8).fold(fnv64(key.len() as u64), fold)
+    mix_bytes(fnv64(key.len() as u64), key)
 }
 
 impl TraceKey {

@@ -46,7 +46,7 @@ impl Recorder {
     }
 
     fn add(&self, key: &[u8], op: TraceOp) {
-        // The high bits choose the sample, because the low ones spread the replayed keys.
+        // The high bits choose the sample. A replayed key begins with them.
         if !(hash_of(key) >> 32).is_multiple_of(self.one_in) {
             return;
         }
@@ -95,7 +95,8 @@ impl Engine for RecordedEngine<'_> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        // A trace has no transactions.
+        Capabilities { transactions: false, ..self.inner.capabilities() }
     }
 
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {

@@ -2,7 +2,8 @@
 //! run one after another, as fast as the engine answers.
 //!
 //! Every get is checked: a key must be found with a value of its expected length, or be missing. In
-//! a sampled trace and in one of several threads, the operations of one key keep their order.
+//! a sampled trace the operations of one key keep their order. A recording notes a call when it returns,
+//! so two threads that write one key at once may be recorded in the other order.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::knob::bytes_of;
 use super::measures::{Objective, RunMeasures, WorkloadMeasures};
 use crate::error::{LabError, Result};
+use crate::run::config::bytes_of;
 
 /// A limit of one measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,7 +46,10 @@ impl Constraint {
 
     /// Returns whether the measured value keeps the limit. A value that was not measured keeps it.
     pub fn is_kept(&self, measures: &WorkloadMeasures) -> bool {
-        let Some(value) = self.measure.value(measures) else { return true };
+        self.measure.value(measures).is_none_or(|value| self.allows(value))
+    }
+
+    fn allows(&self, value: f64) -> bool {
         if self.above { value > self.limit } else { value < self.limit }
     }
 
@@ -57,9 +60,8 @@ impl Constraint {
             let of = |run: &&RunMeasures| self.measure.value(&run.workloads[index]);
             let values: Vec<f64> = runs.iter().filter_map(of).collect();
             let median = crate::stats::compare::median(&values)?;
-            let kept = if self.above { median > self.limit } else { median < self.limit };
             let name = &runs[0].workloads[index].workload;
-            (!kept).then(|| {
+            (!self.allows(median)).then(|| {
                 format!("{name} breaks {}: it has {median:.1} {}", self.text, self.measure.unit())
             })
         })

@@ -62,6 +62,7 @@ impl Tuner<'_> {
             chosen.map(|index| explained.reduced.clone().unwrap_or(judged[index].clone()));
         let verdict = self.verdict(recommended.as_ref(), &judged, &trials);
         let knobs = self.table.knobs.iter();
+        let setting = recommended.as_ref().map(|own| own.setting.clone()).unwrap_or_default();
         Ok(Outcome {
             engine: self.table.engine.clone(),
             description: String::new(),
@@ -78,6 +79,8 @@ impl Tuner<'_> {
             trials,
             finalists: judged,
             recommended,
+            properties: self.table.properties(&setting),
+            fixed: self.table.fixed.clone(),
             verdict,
             effects: explained.effects,
             interaction: explained.interaction,

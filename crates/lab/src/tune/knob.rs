@@ -12,6 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, Result};
+use crate::run::config::bytes_of;
 
 /// Purpose of a knob, which decides its place in the start sets and in the memory budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +50,6 @@ pub struct Knob {
     pub ordered: bool,
     /// Purpose of the knob.
     pub role: Role,
-    /// Whether the option can change while the store is open.
-    pub live: bool,
 }
 
 /// The knobs that differ from the default set: name and value.
@@ -97,6 +96,16 @@ pub struct KnobTable {
     pub memory_budget_bytes: Option<u64>,
 }
 
+impl Knob {
+    /// Makes `value` the default.
+    pub fn set_default(&mut self, value: &str) {
+        self.default = value.into();
+        if bytes_of(value).is_some() {
+            self.default_bytes = None;
+        }
+    }
+}
+
 impl KnobTable {
     /// Returns the knob of that name.
     pub fn find(&self, name: &str) -> Option<&Knob> {
@@ -120,18 +129,20 @@ impl KnobTable {
         Ok(())
     }
 
-    /// Makes `value` the default of the knob that has `name` as its name or flag. Returns false if
-    /// there is no such knob.
-    pub fn set_default(&mut self, name: &str, value: &str) -> bool {
-        let Some(knob) = self.knobs.iter_mut().find(|knob| knob.name == name || knob.flag == name)
-        else {
-            return false;
+    /// Returns the knob that has `name` as its name or flag.
+    pub fn find_mut(&mut self, name: &str) -> Option<&mut Knob> {
+        self.knobs.iter_mut().find(|knob| knob.name == name || knob.flag == name)
+    }
+
+    /// Returns a set as YCSB properties: every knob under the name of its flag.
+    pub fn properties(&self, setting: &Setting) -> Vec<(String, String)> {
+        let own = format!("{}.", self.engine);
+        let property = |knob: &Knob| {
+            let is_own = knob.flag.starts_with(&own);
+            let name = if is_own { knob.flag.clone() } else { format!("{own}{}", knob.flag) };
+            (name, self.value(knob, setting).to_string())
         };
-        knob.default = value.into();
-        if bytes_of(value).is_some() {
-            knob.default_bytes = None;
-        }
-        true
+        self.knobs.iter().map(property).collect()
     }
 
     /// Returns the value of a knob in a set.
@@ -186,21 +197,6 @@ impl KnobTable {
     }
 }
 
-/// Returns a whole number of bytes: plain, or with a binary unit (`4KiB`, `64 MiB`, `1g`).
-pub fn bytes_of(text: &str) -> Option<u64> {
-    let text = text.trim().to_ascii_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().ok()?;
-    let shift = match text[digits..].trim() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return None,
-    };
-    number.checked_mul(1 << shift)
-}
-
 /// Returns the powers of two from `least` to `most`, as levels of a knob.
 pub fn powers(least: u64, most: u64) -> Vec<String> {
     let steps = std::iter::successors(Some(least.max(1)), |value| value.checked_mul(2));
@@ -220,7 +216,6 @@ pub(crate) mod tests {
             ordered: levels.iter().all(|level| bytes_of(level).is_some()),
             levels,
             role,
-            live: false,
         }
     }
 
@@ -274,7 +269,8 @@ pub(crate) mod tests {
         let changed = table.with(&Setting::default(), &block, "8192");
         assert_eq!(changed.to_string(), "block=8192");
         assert!(table.with(&changed, &block, "4096").is_default());
-        assert!(table.set_default("block", "8192") && !table.set_default("blocks", "1"));
+        assert!(table.find_mut("blocks").is_none());
+        table.find_mut("block").expect("a knob").set_default("8192");
         assert!(table.only(&["blok".into()]).expect_err("unknown").to_string().contains("block"));
         table.only(&["block".into()]).expect("known");
         assert_eq!(table.knobs.len(), 1);

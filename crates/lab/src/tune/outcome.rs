@@ -108,6 +108,10 @@ pub struct Outcome {
     pub finalists: Vec<Judged>,
     /// The recommended set, judged; `None` if the default set stands.
     pub recommended: Option<Judged>,
+    /// The recommended set, or the default set, as YCSB properties: every knob.
+    pub properties: Vec<(String, String)>,
+    /// Flags that every set got besides: name and value.
+    pub fixed: Vec<(String, String)>,
     /// Sentence with the result.
     pub verdict: String,
     /// Effect of each knob of the best set, strongest first.

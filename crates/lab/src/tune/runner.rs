@@ -11,15 +11,15 @@ use super::workload::Workload;
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
 use crate::experiment::expect::Amount;
-use crate::mix::phase::Phase;
+use crate::mix::phase::{Phase, written_bytes};
 use crate::mix::session::{self as mixed, MixRound};
 use crate::record::schema::TaskSample;
 use crate::run::config::DATA_BYTES_SPARE;
 use crate::run::engine_dir::EngineDir;
-use crate::run::session::{self as tasks, Listener, Round};
+use crate::run::session::{self as tasks, Round, Silent};
 use crate::target::Engine;
 use crate::trace::replay;
-use crate::workload::tasks::{labels, parse_tasks};
+use crate::workload::tasks::{TaskSpec, is_without_engine, labels};
 
 /// Smallest number of records or operations of a shortened run.
 const COUNT_MIN: u64 = 100;
@@ -38,13 +38,6 @@ pub struct LabRunner<'a> {
     pub base_dir: &'a Path,
     /// Returns freed memory to the operating system.
     pub settle_memory: &'a dyn Fn(),
-}
-
-struct Silent;
-
-impl Listener for Silent {
-    fn sample(&mut self, _: &TaskSample) {}
-    fn stats(&mut self, _: &str, _: &str) {}
 }
 
 impl Runner for LabRunner<'_> {
@@ -93,17 +86,17 @@ impl LabRunner<'_> {
             (self.settle_memory)();
             let own = match workload {
                 Workload::Mix { .. } => self.mixed(workload, &config, &engine_dir, (share, round)),
-                Workload::Trace { trace, .. } => {
+                Workload::Trace { trace } => {
                     let ratio = config.compression_ratio;
                     let how = (share, config.seed, ratio);
                     let dir = engine_dir.store();
                     vec![replay::run(self.engine, &dir, &config.store, trace, how)]
                 }
-                Workload::Tasks { list, csv, entries } => {
+                Workload::Tasks { tasks, csv, entries } => {
                     let mut config = config.clone();
                     config.csv.clone_from(csv);
                     config.num = Some(scaled(*entries, share));
-                    self.tasks(list, config, &engine_dir, round)?
+                    self.tasks(tasks, config, &engine_dir, round)?
                 }
             };
             let failed = own.iter().any(TaskSample::failed);
@@ -129,11 +122,8 @@ impl LabRunner<'_> {
         };
         let entries = scaled(*records, share);
         let phases: Vec<Phase> = phases.iter().map(|phase| shortened(phase, share)).collect();
-        let written = phases.iter().filter(|phase| phase.writes());
-        let written: u64 = written.map(|phase| phase.operations.value(entries, entries)).sum();
         let mut store = config.store.clone();
-        let bytes = written as f64 * space.pair_bytes_mean();
-        store.data_bytes_expected = bytes as u64 + DATA_BYTES_SPARE;
+        store.data_bytes_expected = written_bytes(&phases, entries, 0, space) + DATA_BYTES_SPARE;
         let mixed_round = MixRound {
             engine: self.engine,
             store: &store,
@@ -154,7 +144,7 @@ impl LabRunner<'_> {
 
     fn tasks(
         &self,
-        list: &str,
+        list: &[TaskSpec],
         mut config: BenchConfig,
         engine_dir: &EngineDir,
         round: usize,
@@ -171,10 +161,8 @@ impl LabRunner<'_> {
             settle_memory: self.settle_memory,
             limit: None,
         };
-        let (samples, _) = tasks::run(&tasks_round, &parse_tasks(list)?, &mut Silent);
-        let is_measured = |sample: &TaskSample| {
-            sample.task != "stats" && !crate::workload::tasks::is_without_engine(&sample.task)
-        };
+        let (samples, _) = tasks::run(&tasks_round, list, &mut Silent);
+        let is_measured = |sample: &TaskSample| !is_without_engine(&sample.task);
         Ok(samples.into_iter().filter(is_measured).collect())
     }
 

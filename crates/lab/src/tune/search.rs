@@ -12,7 +12,8 @@ use rand::rngs::StdRng;
 use tpe::density_estimation::DefaultEstimatorBuilder;
 use tpe::{TpeOptimizer, TpeOptimizerBuilder};
 
-use super::knob::{Knob, KnobTable, Role, Setting, bytes_of};
+use super::knob::{Knob, KnobTable, Role, Setting};
+use crate::run::config::bytes_of;
 use crate::workload::rng::Rng;
 
 /// Share of the trials that the estimator counts as good.

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
-use crate::mix::phase::{OpKind, Phase, Start};
+use crate::mix::phase::{OpKind, Phase};
 use crate::mix::space::Space;
 use crate::mix::ycsb::{Properties, Workload as Core};
 use crate::trace::format::{Trace, read as read_trace};
 use crate::trace::replay::{TASK, TraceSummary};
-use crate::workload::tasks::{TaskKind, labels, parse_tasks};
+use crate::workload::tasks::{TaskSpec, labels, parse_tasks};
 
 /// Tasks of a CSV file: its rows written in their order, then read at random.
 const CSV_TASKS: &str = "fillseq,readrandom";
@@ -48,8 +48,8 @@ pub enum Workload {
     },
     /// Tasks of db_bench over generated entries or the rows of a file.
     Tasks {
-        /// Tasks, comma-separated.
-        list: String,
+        /// The tasks.
+        tasks: Vec<TaskSpec>,
         /// File of the pairs; `None` generates them.
         csv: Option<PathBuf>,
         /// Number of entries.
@@ -59,8 +59,6 @@ pub enum Workload {
     Trace {
         /// The operations.
         trace: Trace,
-        /// Counts over them.
-        summary: TraceSummary,
     },
 }
 
@@ -127,20 +125,13 @@ fn core_group(
         Some(core) => core,
         None => core(Properties::core("a").unwrap_or_default(), sizes, engines)?,
     };
-    phases.insert(0, load_phase(&core, names.iter().any(|name| name == "load")));
+    phases.insert(0, core.load_phase(names.iter().any(|name| name == "load")));
     Ok(mix(core, phases, base))
 }
 
 fn mix(core: Core, phases: Vec<Phase>, base: &BenchConfig) -> Workload {
     let space = Box::new(core.space(base.compression_ratio, base.seed));
     Workload::Mix { space, records: core.records, threads: core.threads, phases }
-}
-
-fn load_phase(core: &Core, is_measured: bool) -> Phase {
-    let mut load = core.load.clone();
-    load.start = Start::Empty;
-    load.hidden = !is_measured;
-    load
 }
 
 /// Builds a core workload of the wanted sizes. A property file's own sizes take precedence.
@@ -158,28 +149,24 @@ fn core(own: Properties, sizes: &Sizes, engines: &[&str]) -> Result<Core> {
 
 /// Builds a workload that is no core workload.
 fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Result<Workload> {
-    let tasks = |list: &str, csv: Option<PathBuf>| {
-        parse_tasks(list)?;
+    let tasks = |list: &str, csv: Option<PathBuf>, entries: u64| {
+        let tasks = parse_tasks(list)?;
         if sizes.robust_points.is_some() {
             return Err(LabError::usage(format!(
                 "the robust mode moves the share of reads, and {text} has no such share"
             )));
         }
-        Ok(Workload::Tasks { list: list.into(), csv, entries: sizes.records })
+        Ok(Workload::Tasks { tasks, csv, entries })
     };
     if let Some(list) = text.strip_prefix("bench:") {
-        return tasks(list, None);
+        return tasks(list, None, sizes.records);
     }
     if let Some(path) = text.strip_prefix("csv:") {
         let mut config = base.clone();
         config.csv = Some(path.into());
         // The file is read once here, so that a missing column is an error before the first run.
         let rows = config.dataset()?.0.rows();
-        let workload = tasks(CSV_TASKS, Some(path.into()))?;
-        return Ok(match workload {
-            Workload::Tasks { list, csv, .. } => Workload::Tasks { list, csv, entries: rows },
-            other => other,
-        });
+        return tasks(CSV_TASKS, Some(path.into()), rows);
     }
     if let Some(path) = text.strip_prefix("trace:") {
         return trace_of(Path::new(path), sizes);
@@ -195,7 +182,7 @@ fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Resul
     properties.read(&read).map_err(|why| LabError::usage(format!("{text}: {why}")))?;
     let name = path.file_stem().map_or(text.into(), |stem| stem.to_string_lossy().into_owned());
     let core = core(properties, sizes, engines)?;
-    let mut phases = vec![load_phase(&core, false)];
+    let mut phases = vec![core.load_phase(false)];
     phases.extend(varied(&core.run, &name, sizes)?);
     Ok(mix(core, phases, base))
 }
@@ -210,8 +197,7 @@ fn trace_of(path: &Path, sizes: &Sizes) -> Result<Workload> {
     if trace.lines.is_empty() {
         return Err(LabError::usage(format!("{} has no operations", path.display())));
     }
-    let summary = TraceSummary::of(&trace);
-    Ok(Workload::Trace { trace, summary })
+    Ok(Workload::Trace { trace })
 }
 
 /// Returns the run phase under its name, and in the robust mode the same phase with more reads and
@@ -268,11 +254,10 @@ pub fn write_share(workloads: &[Workload]) -> f64 {
                     writes.map(|(kind, _)| phase.share(*kind)).sum::<f64>()
                 }))
             }
-            Workload::Tasks { list, .. } => {
-                let tasks = parse_tasks(list).unwrap_or_default();
+            Workload::Tasks { tasks, .. } => {
                 shares.extend(tasks.iter().map(|task| f64::from(u8::from(task.writes()))));
             }
-            Workload::Trace { summary, .. } => shares.push(summary.write_share()),
+            Workload::Trace { trace } => shares.push(TraceSummary::of(trace).write_share()),
         }
     }
     shares.iter().sum::<f64>() / shares.len().max(1) as f64
@@ -286,10 +271,8 @@ pub fn names(workloads: &[Workload]) -> Vec<String> {
             Workload::Mix { phases, .. } => {
                 names.extend(phases.iter().filter(|p| !p.hidden).map(|p| p.name.clone()));
             }
-            Workload::Tasks { list, .. } => {
-                let tasks = parse_tasks(list).unwrap_or_default();
-                let measured =
-                    tasks.iter().filter(|t| t.kind != TaskKind::Stats && !t.is_without_engine());
+            Workload::Tasks { tasks, .. } => {
+                let measured = tasks.iter().filter(|task| !task.is_without_engine());
                 names.extend(measured.map(|task| task.name.to_string()));
             }
             Workload::Trace { .. } => names.push(TASK.into()),

@@ -48,6 +48,14 @@ pub fn balance(value: &[u8]) -> Option<u64> {
     value.first_chunk::<BALANCE_BYTES>().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
+/// Sets the balance in the value of an account.
+#[inline]
+pub fn set_balance(value: &mut [u8], balance: u64) {
+    if let Some(bytes) = value.first_chunk_mut::<BALANCE_BYTES>() {
+        *bytes = balance.to_le_bytes();
+    }
+}
+
 /// Changes the balance in the value of an account by `change`, which may be the negative of an
 /// amount.
 #[inline]
@@ -67,11 +75,7 @@ pub fn is_of_account(value: &[u8], of_data: &[u8]) -> bool {
 impl Accounts {
     /// Returns a new account for every key of `data`. `None` if a value is too short for a balance.
     pub fn new(data: &Dataset, generation: u32) -> Option<Accounts> {
-        let mut values = vec![ValueRef::ABSENT; data.key_count()];
-        for row in 0..data.rows() {
-            let (id, value) = data.write_of_row(row, generation, None, true)?;
-            values[id as usize] = value;
-        }
+        let values = data.values_of(generation)?;
         let balances = vec![BALANCE_FIRST; values.len()];
         let long_enough = |value: &ValueRef| value.len_bytes() >= BALANCE_BYTES as u64;
         values.iter().all(long_enough).then_some(Accounts { values, balances })
@@ -219,8 +223,7 @@ mod tests {
         let store = Reference.open("/".as_ref(), &options).expect("a map");
         let put = |id: u32, change: u64, tear: bool| {
             let mut value = data.value(accounts.value(id)).to_vec();
-            value[..8].copy_from_slice(&BALANCE_FIRST.to_le_bytes());
-            change_balance(&mut value, change);
+            set_balance(&mut value, BALANCE_FIRST.wrapping_add(change));
             value[19] ^= u8::from(tear);
             store.put(format!("{id:04}").as_bytes(), &value, false).expect("stored");
         };

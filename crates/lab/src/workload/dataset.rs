@@ -136,6 +136,17 @@ impl Dataset {
         }
     }
 
+    /// Returns, by key id, the value of each key in `generation`. `None` if the data is too small for
+    /// a value.
+    pub fn values_of(&self, generation: u32) -> Option<Vec<ValueRef>> {
+        let mut values = vec![ValueRef::ABSENT; self.key_count()];
+        for row in 0..self.rows() {
+            let (id, value) = self.write_of_row(row, generation, None, true)?;
+            values[id as usize] = value;
+        }
+        Some(values)
+    }
+
     /// Returns the write of `row` in `generation`. With `one_value_per_key`, all rows of a key
     /// write the same value, so that threads may write them in any order. `None` if the data is too
     /// small for a value of `value_bytes`.

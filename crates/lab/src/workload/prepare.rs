@@ -222,11 +222,7 @@ fn gets(task: &TaskSpec, plan: &Plan<'_>, rng: &mut Rng) -> OpList {
 }
 
 fn alternatives(plan: &Plan<'_>, list: &OpList) -> Option<Vec<ValueRef>> {
-    let mut new_values = vec![ValueRef::ABSENT; plan.data.key_count()];
-    for row in 0..plan.data.rows() {
-        let (id, value) = plan.data.write_of_row(row, plan.generation, None, true)?;
-        new_values[id as usize] = value;
-    }
+    let new_values = plan.data.values_of(plan.generation)?;
     Some(list.ids.iter().map(|&id| new_values[id as usize]).collect())
 }
 

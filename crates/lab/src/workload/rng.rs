@@ -37,6 +37,15 @@ pub fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
+/// Mixes the bytes into `start`, eight at a time. The last may be fewer.
+pub fn mix_bytes(start: u64, bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(start, |sum, chunk| {
+        let mut word = [0u8; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(sum ^ u64::from_le_bytes(word))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

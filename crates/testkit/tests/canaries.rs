@@ -150,8 +150,8 @@ fn ignored_sync_markers_are_detected() {
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
-/// Runs the cuts of scripts with this bug, and returns them with the number of steps in which the
-/// bug could show.
+/// Runs the cuts of scripts about keyspaces with this bug. The tally also counts the steps in which
+/// the bug could show.
 fn cuts_with(bug: PlantedBug) -> Tally {
     let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
     let mut all = Tally::default();

@@ -196,11 +196,8 @@ impl World {
         if matches!(words, ["rollback"]) {
             actor.waiting.clear();
         }
-        if !actor.waiting.is_empty() {
-            actor.waiting.push_back(words.iter().map(|word| (*word).to_string()).collect());
-            return Ok(vec!["waits".to_string()]);
-        }
-        let mut lines = self.call(name, words)?;
+        let mut lines =
+            if actor.waiting.is_empty() { self.call(name, words)? } else { vec!["waits".into()] };
         if lines == ["waits"]
             && let Some(actor) = self.actors.get_mut(name)
         {
@@ -246,9 +243,9 @@ impl World {
         let Some(transaction) = self.actors.get_mut(name).and_then(|a| a.transaction.take()) else {
             return Ok(vec!["has ended".to_string()]);
         };
-        let ended = match words {
-            ["commit"] => Some((transaction.commit(), "committed")),
-            ["prepare", id] => Some((transaction.prepare(id), "prepared")),
+        let (ended, how) = match words {
+            ["commit"] => (transaction.commit(), "committed"),
+            ["prepare", id] => (transaction.prepare(id), "prepared"),
             ["rollback"] => {
                 transaction.rollback();
                 return Ok(vec!["rolled back".to_string()]);
@@ -263,10 +260,7 @@ impl World {
                 return Ok(called.unwrap_or_else(|error| vec![failure(&error)]));
             }
         };
-        Ok(ended.map_or_else(Vec::new, |(ended, how)| match ended {
-            Ok(()) => vec![how.to_string()],
-            Err(error) => vec![failure(&error)],
-        }))
+        Ok(vec![ended.map_or_else(|error| failure(&error), |()| how.to_string())])
     }
 
     /// Makes a call that does not end the transaction.

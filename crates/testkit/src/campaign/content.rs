@@ -4,8 +4,9 @@ use std::ops::Bound;
 
 use esker::{Db, DbIterator, KeyOrder, ReadOptions, Snapshot};
 
-use super::keyspaces::{DEFAULT, PREPARED, Pair, UNLOGGED_PREFIX, find};
+use super::keyspaces::{PREPARED, Pair, find, is_unlogged};
 use super::ledger::{Digest, Digests};
+use super::tally::{Finding, Verdict, lost};
 
 /// Behaviour forbidden to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,28 @@ pub enum ReadError {
     Store(esker::Error),
     /// The store's answer was wrong.
     Violation(Violation),
+}
+
+impl From<esker::Error> for ReadError {
+    fn from(error: esker::Error) -> ReadError {
+        ReadError::Store(error)
+    }
+}
+
+impl From<Violation> for ReadError {
+    fn from(violation: Violation) -> ReadError {
+        ReadError::Violation(violation)
+    }
+}
+
+impl ReadError {
+    /// Returns the error as the finding of a campaign that was `doing` something.
+    pub fn finding(self, doing: &str) -> Finding {
+        match self {
+            ReadError::Store(error) => lost(doing)(error),
+            ReadError::Violation(violation) => (Verdict::Wrong, violation.0),
+        }
+    }
 }
 
 /// The content of all keyspaces.
@@ -38,11 +61,10 @@ pub struct Content {
 pub fn content(db: &Db, snapshot: Option<&Snapshot>) -> Result<Content, ReadError> {
     let mut found = Content::default();
     for name in db.keyspaces() {
-        let keyspace = find(db, &name).map_err(ReadError::Store)?;
-        found.digests.add_keyspace(&name);
+        let keyspace = find(db, &name)?;
         let options = ReadOptions::default().snapshot(snapshot);
         let all = (Bound::Unbounded, Bound::Unbounded);
-        let iter = keyspace.iter_with(&options, all).map_err(ReadError::Store)?;
+        let iter = keyspace.iter_with(&options, all)?;
         add(&mut found, &name, keyspace.key_order(), iter)?;
     }
     if snapshot.is_none() {
@@ -61,19 +83,19 @@ fn add(
     order: &KeyOrder,
     iter: DbIterator,
 ) -> Result<(), ReadError> {
-    let mut last: Option<Vec<u8>> = None;
-    let (mut digest, is_default) = (Digest::default(), name == DEFAULT);
+    let (mut digest, first) = (Digest::default(), found.pairs.len());
     for pair in iter {
-        let (key, value) = pair.map_err(ReadError::Store)?;
-        if last.is_some_and(|last| order.compare(&last, &key).is_ge()) {
+        let (key, value) = pair?;
+        let last = found.pairs[first..].last();
+        if last.is_some_and(|(_, last, _)| order.compare(last, &key).is_ge()) {
             let message = format!("keys of {name} out of order at {}", key.escape_ascii());
-            return Err(ReadError::Violation(Violation(message)));
+            return Err(Violation(message).into());
         }
-        if !(is_default && key.starts_with(UNLOGGED_PREFIX)) {
-            digest.add(&key, &value);
+        let pair = (name.to_string(), key, value);
+        if !is_unlogged(&pair) {
+            digest.add(&pair.1, &pair.2);
         }
-        last = Some(key.clone());
-        found.pairs.push((name.to_string(), key, value));
+        found.pairs.push(pair);
     }
     found.digests.set(name, digest);
     Ok(())

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::image_check::{Checks, Finding, Found, check_image, judge};
+use super::image_check::{Checks, Found, check_image, judge};
 use super::ledger::{Bounds, Change, Ledger};
 use super::script::{Script, Step, Theme, script};
 use super::script_run::{Outcome, PlantedBug, ScriptRun, store_dir};
-use super::tally::{Tally, Verdict, guarded};
+use super::tally::{Finding, Tally, Verdict, guarded};
 use crate::crash::{CrashFs, CrashModel, Flaws, Image};
 use crate::rng::SplitMix64;
 use esker::fs::Fs;
@@ -230,7 +230,7 @@ impl Campaign<'_> {
         let disk = image.to_disk(rng.next_u64());
         let inner = ledger.lock().recovered(&found.digests, &found.pairs);
         let mut steps = script(Policy::Fluid, Theme::Restarts, rng.next_u64(), 5).steps;
-        // The keyspaces are there by now.
+        // Without creations, a slot whose keyspace is not in the image stands for the default one.
         let left_out =
             |step: &Step| matches!(step, Step::Checkpoint | Step::Change(Change::Create(_)));
         steps.retain(|step| !left_out(step));

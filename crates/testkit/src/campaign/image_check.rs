@@ -6,11 +6,11 @@ use esker::fs::Fs;
 use esker::{Db, Options, WriteOptions};
 use std::sync::Arc;
 
-use super::content::{Content, ReadError, backwards, content};
+use super::content::{Content, backwards, content};
 use super::keyspaces::{self, Pair, UNLOGGED_PREFIX, is_unlogged};
 use super::ledger::{Bounds, Digests, Ledger};
 use super::script_run::store_dir;
-use super::tally::{Verdict, guarded};
+use super::tally::{Finding, Verdict, guarded, lost};
 use crate::crash::{CrashModel, Image};
 
 /// The content of an image.
@@ -23,9 +23,6 @@ pub struct Found {
     /// The digests of the checked checkpoint, if it could be opened.
     pub checkpoint: Option<Digests>,
 }
-
-/// The error of an image.
-pub type Finding = (Verdict, String);
 
 /// The thoroughness of a check.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,10 +42,6 @@ pub fn check_image(
 ) -> Result<Found, Finding> {
     guarded(|| open_and_check(image, options, checkpoint, checks))
         .unwrap_or_else(|panic| Err((Verdict::Panic, panic)))
-}
-
-fn lost(what: &str) -> impl Fn(esker::Error) -> Finding {
-    move |error| (Verdict::Lost, format!("{what}: {error}"))
 }
 
 fn open_and_check(
@@ -76,10 +69,7 @@ fn open_and_check(
 }
 
 fn read_all(db: &Db) -> Result<Content, Finding> {
-    content(db, None).map_err(|error| match error {
-        ReadError::Store(error) => (Verdict::Lost, format!("read: {error}")),
-        ReadError::Violation(violation) => (Verdict::Wrong, violation.0),
-    })
+    content(db, None).map_err(|error| error.finding("read"))
 }
 
 fn check_whole(db: &Db) -> Result<(), Finding> {

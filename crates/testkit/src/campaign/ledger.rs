@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use esker::internals::checksum_parts;
+use esker::{Batch, KeyOrder, Keyspace, Transaction};
 
 use super::keyspaces::{DEFAULT, PREPARED, Pair, is_reversed, is_unlogged, names};
 
@@ -60,11 +61,6 @@ impl Default for Digests {
 }
 
 impl Digests {
-    /// Adds a keyspace without pairs.
-    pub fn add_keyspace(&mut self, name: &str) {
-        self.0.entry(name.to_string()).or_default();
-    }
-
     /// Adds a pair.
     pub fn add(&mut self, name: &str, key: &[u8], value: &[u8]) {
         self.0.entry(name.to_string()).or_default().add(key, value);
@@ -107,6 +103,41 @@ impl Op {
             Op::Clear(slot) => *slot,
         }
     }
+
+    /// Adds the operation to a batch, in the given keyspace. A batch has no [`Op::Clear`].
+    pub fn add_to(&self, batch: &mut Batch, keyspace: &Keyspace) {
+        match self {
+            Op::Put(_, key, value) => batch.put_in(keyspace, key, value),
+            Op::Delete(_, key) => batch.delete_in(keyspace, key),
+            Op::DeleteRange(_, lo, hi) => {
+                let (start, end) = ends(keyspace, lo, hi);
+                batch.delete_range_in(keyspace, start, end)
+            }
+            Op::Clear(_) => batch,
+        };
+    }
+
+    /// Makes the operation in a transaction, in the given keyspace. A transaction has no
+    /// [`Op::Clear`].
+    ///
+    /// # Errors
+    /// The store's error.
+    pub fn make_in(&self, transaction: &Transaction, keyspace: &Keyspace) -> esker::Result<()> {
+        match self {
+            Op::Put(_, key, value) => transaction.put_in(keyspace, key, value),
+            Op::Delete(_, key) => transaction.delete_in(keyspace, key),
+            Op::DeleteRange(_, lo, hi) => {
+                let (start, end) = ends(keyspace, lo, hi);
+                transaction.delete_range_in(keyspace, start, end)
+            }
+            Op::Clear(_) => Ok(()),
+        }
+    }
+}
+
+/// Returns the ends of a range delete in the order of the keyspace.
+fn ends<'a>(keyspace: &Keyspace, lo: &'a [u8], hi: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    if matches!(keyspace.key_order(), KeyOrder::Reverse) { (hi, lo) } else { (lo, hi) }
 }
 
 /// A change of the list of keyspaces.
@@ -264,27 +295,26 @@ impl Ledger {
 
     /// Returns the digests of the current content.
     pub fn digests(&self) -> Digests {
-        self.digests_of(&self.state, true)
+        self.digests_at(&self.state)
     }
 
-    /// Returns the digests that a snapshot of the current content has, in [`Ledger::digests_at`].
+    /// Returns the state that a snapshot of the current content has, for [`Ledger::digests_at`]. A
+    /// snapshot has no prepared transactions.
     pub fn snapshot(&self) -> State {
-        self.state.clone()
+        let mut state = self.state.clone();
+        state.remove(&PREPARED_SERIAL);
+        state
     }
 
-    /// Returns the digests of the content of a snapshot, in the keyspaces that exist now.
+    /// Returns the digests of a state, in the keyspaces that exist now.
     pub fn digests_at(&self, state: &State) -> Digests {
-        self.digests_of(state, false)
-    }
-
-    fn digests_of(&self, state: &State, with_prepared: bool) -> Digests {
         let of = |serial: Serial| state.get(&serial).copied().unwrap_or_default();
         let mut digests = Digests::default();
         digests.set(DEFAULT, of(0));
         for (name, serial) in self.catalog() {
             digests.set(name, of(*serial));
         }
-        if with_prepared && of(PREPARED_SERIAL) != Digest::default() {
+        if of(PREPARED_SERIAL) != Digest::default() {
             digests.set(PREPARED, of(PREPARED_SERIAL));
         }
         digests
@@ -319,7 +349,7 @@ impl Ledger {
     }
 
     /// Returns whether the keyspace that operations on a slot reach has the reverse key order.
-    pub fn reversed(&self, slot: u8) -> bool {
+    fn reversed(&self, slot: u8) -> bool {
         is_reversed(slot) && self.keyspace_of(slot) != DEFAULT
     }
 

@@ -21,13 +21,13 @@ use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
-use super::content::{ReadError, content};
+use super::content::content;
 use super::corruption::Store;
 use super::cuts::Effort;
 use super::faults::Cause;
 use super::keyspaces::{DEFAULT, Pair};
 use super::script_run::store_dir;
-use super::tally::{Tally, Verdict, guarded, in_parallel};
+use super::tally::{Finding, Tally, Verdict, guarded, in_parallel, lost};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
 use crate::rng::SplitMix64;
@@ -69,12 +69,7 @@ impl Damage {
     }
 }
 
-type Finding = (Verdict, String);
 type Pairs = Vec<Pair>;
-
-fn lost(what: &str) -> impl Fn(esker::Error) -> Finding {
-    move |error| (Verdict::Lost, format!("{what}: {error}"))
-}
 
 /// A damaged store, the result of its repair, its name, and its own random numbers.
 type RepairedStore = (Image, ReferenceRepair, String, SplitMix64);
@@ -404,9 +399,5 @@ fn models(effort: &Effort, depth: u32, rng: &mut SplitMix64) -> Vec<CrashModel> 
 }
 
 fn read(db: &Db) -> Result<Pairs, Finding> {
-    match content(db, None) {
-        Ok(found) => Ok(found.pairs),
-        Err(ReadError::Store(error)) => Err((Verdict::Lost, format!("read: {error}"))),
-        Err(ReadError::Violation(violation)) => Err((Verdict::Wrong, violation.0)),
-    }
+    content(db, None).map(|found| found.pairs).map_err(|error| error.finding("read"))
 }

@@ -191,16 +191,7 @@ impl ScriptRun {
                 batches.push((place, Batch::new()));
                 batches.len() - 1
             });
-            let batch = &mut batches[at].1;
-            match op {
-                Op::Put(_, key, value) => batch.put_in(&keyspace, key, value),
-                Op::Delete(_, key) => batch.delete_in(&keyspace, key),
-                Op::DeleteRange(slot, lo, hi) if self.ledger.lock().reversed(*slot) => {
-                    batch.delete_range_in(&keyspace, hi, lo)
-                }
-                Op::DeleteRange(_, lo, hi) => batch.delete_range_in(&keyspace, lo, hi),
-                Op::Clear(_) => batch,
-            };
+            op.add_to(&mut batches[at].1, &keyspace);
         }
         Ok(batches.into_iter().map(|(_, batch)| batch).collect())
     }

@@ -14,6 +14,14 @@ pub enum Verdict {
     Panic,
 }
 
+/// A broken promise, and what was seen.
+pub type Finding = (Verdict, String);
+
+/// Returns the conversion of a store's error while `doing` something into a finding.
+pub fn lost(doing: &str) -> impl Fn(esker::Error) -> Finding {
+    move |error| (Verdict::Lost, format!("{doing}: {error}"))
+}
+
 /// One broken promise, with all information to reproduce it.
 #[derive(Debug, Clone)]
 pub struct Failure {

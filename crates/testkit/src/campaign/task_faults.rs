@@ -22,7 +22,7 @@ use super::keyspaces::{self, Pair, UNLOGGED_PREFIX};
 use super::ledger::{Digests, Ledger};
 use super::script::{Script, Step};
 use super::script_run::{Outcome, ScriptRun, store_dir};
-use super::tally::{Tally, Verdict, guarded, in_parallel};
+use super::tally::{Finding, Tally, Verdict, guarded, in_parallel, lost};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
 
@@ -255,12 +255,6 @@ fn one(
     }
     tally.count_position(hits);
     hits > 0 && tally.failures.len() < 20
-}
-
-type Finding = (Verdict, String);
-
-fn lost(what: &str) -> impl Fn(esker::Error) -> Finding {
-    move |error| (Verdict::Lost, format!("{what}: {error}"))
 }
 
 fn wrong(message: &str) -> Finding {

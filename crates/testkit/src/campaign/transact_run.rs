@@ -9,30 +9,10 @@ use std::collections::BTreeSet;
 
 use esker::{Db, Durability, Error, ErrorKind, Transaction, TransactionOptions};
 
-use super::content::Violation;
+use super::content::{ReadError, Violation};
 use super::ledger::Op;
 use super::script::{TransactionEnd, TransactionScript};
 use super::script_run::{Outcome, PlantedBug, ScriptRun, outcome};
-
-/// The reason why a transaction ended early.
-enum Early {
-    /// The store returned an error.
-    Store(Error),
-    /// The store's answer was wrong.
-    Violation(Violation),
-}
-
-impl From<Error> for Early {
-    fn from(error: Error) -> Early {
-        Early::Store(error)
-    }
-}
-
-impl From<Violation> for Early {
-    fn from(violation: Violation) -> Early {
-        Early::Violation(violation)
-    }
-}
 
 impl ScriptRun {
     pub(super) fn transact(&mut self, script: &TransactionScript) -> Result<Outcome, Violation> {
@@ -49,11 +29,11 @@ impl ScriptRun {
         match self.fill(&db, &transaction, script) {
             Ok(()) => {}
             // The transaction is rolled back when it goes.
-            Err(Early::Store(error)) if self.may_meet_lock(script, &error) => {
+            Err(ReadError::Store(error)) if self.may_meet_lock(script, &error) => {
                 return Ok(Outcome::Done);
             }
-            Err(Early::Store(error)) => return Ok(Outcome::Failed(error)),
-            Err(Early::Violation(violation)) => return Err(violation),
+            Err(ReadError::Store(error)) => return Ok(Outcome::Failed(error)),
+            Err(ReadError::Violation(violation)) => return Err(violation),
         }
         match &script.end {
             TransactionEnd::Rollback => {
@@ -85,7 +65,7 @@ impl ScriptRun {
         db: &Db,
         transaction: &Transaction,
         script: &TransactionScript,
-    ) -> Result<(), Early> {
+    ) -> Result<(), ReadError> {
         for op in &script.ops {
             self.make(db, transaction, op)?;
         }
@@ -102,18 +82,8 @@ impl ScriptRun {
         self.check_own(db, transaction, &script.ops, &script.undone)
     }
 
-    fn make(&self, db: &Db, transaction: &Transaction, op: &Op) -> Result<(), Early> {
-        let keyspace = self.keyspace(db, op.slot())?;
-        match op {
-            Op::Put(_, key, value) => transaction.put_in(&keyspace, key, value)?,
-            Op::Delete(_, key) => transaction.delete_in(&keyspace, key)?,
-            Op::DeleteRange(slot, lo, hi) if self.ledger.lock().reversed(*slot) => {
-                transaction.delete_range_in(&keyspace, hi, lo)?;
-            }
-            Op::DeleteRange(_, lo, hi) => transaction.delete_range_in(&keyspace, lo, hi)?,
-            Op::Clear(_) => {}
-        }
-        Ok(())
+    fn make(&self, db: &Db, transaction: &Transaction, op: &Op) -> Result<(), ReadError> {
+        Ok(op.make_in(transaction, &self.keyspace(db, op.slot())?)?)
     }
 
     /// Reads the keys of `touched` in the transaction after `ops`, and for others, who must not see
@@ -124,7 +94,7 @@ impl ScriptRun {
         transaction: &Transaction,
         ops: &[Op],
         touched: &[Op],
-    ) -> Result<(), Early> {
+    ) -> Result<(), ReadError> {
         for op in touched {
             let (Op::Put(slot, key, _) | Op::Delete(slot, key)) = op else { continue };
             let keyspace = self.keyspace(db, *slot)?;
@@ -204,8 +174,8 @@ impl ScriptRun {
         let again = db.transaction(TransactionOptions::default());
         match script.ops.iter().try_for_each(|op| self.make(db, &again, op)) {
             Ok(()) => Ok(again.commit()),
-            Err(Early::Store(error)) => Ok(Err(error)),
-            Err(Early::Violation(violation)) => Err(violation),
+            Err(ReadError::Store(error)) => Ok(Err(error)),
+            Err(ReadError::Violation(violation)) => Err(violation),
         }
     }
 

@@ -12,7 +12,7 @@ use super::temporary;
 use super::victim::copy_path;
 use crate::campaign::content::{ReadError, backwards, content};
 use crate::campaign::keyspaces::{Pair, is_unlogged, names};
-use crate::campaign::tally::Verdict;
+use crate::campaign::tally::{Finding, Verdict, lost};
 
 /// The cause of the victim's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,6 @@ pub enum End {
     /// The power failed. All durable data survives.
     Cut,
 }
-
-/// A broken promise.
-pub type Finding = (Verdict, String);
 
 /// Judges a store by its record.
 pub struct Judge<'a> {
@@ -36,10 +33,6 @@ pub struct Judge<'a> {
     pub seed: u64,
     /// The content of each writer's keys at the last judgement.
     pub models: Vec<Model>,
-}
-
-fn lost(doing: &str) -> impl Fn(esker::Error) -> Finding {
-    move |error| (Verdict::Lost, format!("{doing}: {error}"))
 }
 
 /// The pairs of a store, without unlogged ones.

@@ -132,16 +132,7 @@ fn one(rng: &mut SplitMix64, writer: usize, n: u64) -> Op {
 pub fn to_batch(keyspaces: &[Keyspace], ops: &[Op]) -> Batch {
     let mut batch = Batch::new();
     for op in ops {
-        let keyspace = &keyspaces[usize::from(op.slot())];
-        match op {
-            Op::Put(_, key, value) => batch.put_in(keyspace, key, value),
-            Op::Delete(_, key) => batch.delete_in(keyspace, key),
-            Op::DeleteRange(slot, lo, hi) if is_reversed(*slot) => {
-                batch.delete_range_in(keyspace, hi, lo)
-            }
-            Op::DeleteRange(_, lo, hi) => batch.delete_range_in(keyspace, lo, hi),
-            Op::Clear(_) => &mut batch,
-        };
+        op.add_to(&mut batch, &keyspaces[usize::from(op.slot())]);
     }
     batch
 }
@@ -155,19 +146,7 @@ pub fn make_in(transaction: &Transaction, keyspaces: &[Keyspace], ops: &[Op]) ->
     let total = transaction.get_in(total_in, TOTAL)?;
     let total = total.as_deref().and_then(number_in).unwrap_or(0) + 1;
     transaction.put_in(total_in, TOTAL, total.to_be_bytes())?;
-    for op in ops {
-        let keyspace = &keyspaces[usize::from(op.slot())];
-        match op {
-            Op::Put(_, key, value) => transaction.put_in(keyspace, key, value)?,
-            Op::Delete(_, key) => transaction.delete_in(keyspace, key)?,
-            Op::DeleteRange(slot, lo, hi) if is_reversed(*slot) => {
-                transaction.delete_range_in(keyspace, hi, lo)?;
-            }
-            Op::DeleteRange(_, lo, hi) => transaction.delete_range_in(keyspace, lo, hi)?,
-            Op::Clear(_) => {}
-        }
-    }
-    Ok(())
+    ops.iter().try_for_each(|op| op.make_in(transaction, &keyspaces[usize::from(op.slot())]))
 }
 
 /// Returns whether the batch named by `value` sets `key` of the keyspace of `slot` to `value`.

@@ -46,8 +46,7 @@ pub fn change(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
     if rng.chance(2) { db.drop_keyspace(NAMES[1]) } else { Ok(()) }
 }
 
-/// Takes the pairs of the keyspace from those of a store, and returns whether they are as they must
-/// be: all or none, and all of them in a renamed keyspace if no acknowledged write may be missing.
+/// Takes the pairs of the keyspace from those of a store, and checks them: all or none are there, and all of them in a renamed keyspace if no acknowledged write may be missing.
 ///
 /// # Errors
 /// The broken promise.

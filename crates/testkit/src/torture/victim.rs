@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use esker::fs::OsFs;
-use esker::{Db, Durability, Error, ErrorKind, Keyspace, ReadOptions, WriteOptions};
+use esker::{Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, ReadOptions, WriteOptions};
 
 use super::plan;
 use super::slots::{FileKind, Phase, Slot, Slots, Task};
@@ -344,19 +344,25 @@ impl Victim {
         let snapshot = db.snapshot();
         let counter = snapshot.get(plan::counter_key(writer))?;
         let counter = counter.map_or(0, |v| plan::number_in(&v).expect("a counter"));
-        let prefix = format!("w{writer}/").into_bytes();
+        // The keys with the prefix `w{writer}/`; the byte after `/` is `0`.
+        let lower = format!("w{writer}/").into_bytes();
+        let upper = format!("w{writer}0").into_bytes();
         for (slot, keyspace) in (0..).zip(keyspaces) {
             let order = keyspace.key_order();
             let mut before: Option<Vec<u8>> = None;
             let options = ReadOptions::default().snapshot(&snapshot);
-            for pair in keyspace.iter_with(&options, (Bound::Unbounded, Bound::Unbounded))? {
+            let bounds = match order {
+                KeyOrder::Reverse => {
+                    (Bound::Excluded(upper.clone()), Bound::Included(lower.clone()))
+                }
+                _ => (Bound::Included(lower.clone()), Bound::Excluded(upper.clone())),
+            };
+            for pair in keyspace.iter_with(&options, bounds)? {
                 let (key, value) = pair?;
                 if before.is_some_and(|before| order.compare(&before, &key).is_ge()) {
                     broken(&format!("{} is out of order", key.escape_ascii()));
                 }
-                if key.starts_with(&prefix) {
-                    self.check(writer, (slot, &key), &value, counter);
-                }
+                self.check(writer, (slot, &key), &value, counter);
                 before = Some(key);
             }
         }

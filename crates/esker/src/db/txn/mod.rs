@@ -8,7 +8,7 @@
 //! an order, that of their commits, in which each could have run alone at its commit: with all of
 //! its reads under [`Isolation::Serializable`], and with its written keys under
 //! [`Isolation::Snapshot`]. A transaction that writes nothing could have run at its snapshot, so
-//! its commit checks nothing.
+//! its commit checks nothing, unless something was read for an update: then it checks the reads.
 //!
 //! **The check.** It runs under the writer state's lock, right before the batch is logged. The
 //! [oracle](crate::txn::oracle) of recent commits answers it from memory. Where the oracle is not

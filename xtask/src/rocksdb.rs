@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::document;
+
 const FILE: &str = "docs/rocksdb.md";
 const TABLE: &str = "bindings/rocksdb/functions.tsv";
 
@@ -61,16 +63,13 @@ fn page(root: &Path) -> Result<String, String> {
 
 /// Writes the page.
 pub fn write(root: &Path) -> Result<(), String> {
-    let page = page(root)?;
-    std::fs::write(root.join(FILE), page).map_err(|error| format!("{FILE}: {error}"))
+    document::write(root, FILE, &page(root)?)
 }
 
 /// Checks that the page equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
-    if read(root, FILE)? == page(root)? {
-        return Ok(());
-    }
-    Err(format!("{FILE} differs from {TABLE}: run `cargo xtask rocksdb` and commit it"))
+    let advice = format!("{TABLE}: run `cargo xtask rocksdb` and commit it");
+    document::check(root, FILE, &page(root)?, &advice)
 }
 
 #[cfg(test)]

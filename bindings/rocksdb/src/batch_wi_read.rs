@@ -184,8 +184,9 @@ pub unsafe extern "C" fn rocksdb_write_writebatch_wi(
     // SAFETY: the caller meets RocksDB's contract for error texts.
     unsafe {
         kept(errptr, || {
-            let rep = lock(rocksdb_writebatch_wi_t::of(batch)?).rep()?.clone();
-            rocksdb_t::writable(db)?.write(&rep, &rocksdb_writeoptions_t::of(options)?)
+            let overlay = lock(rocksdb_writebatch_wi_t::of(batch)?);
+            let rep = overlay.rep()?;
+            rocksdb_t::writable(db)?.write(rep, &rocksdb_writeoptions_t::of(options)?)
         });
     }
 }

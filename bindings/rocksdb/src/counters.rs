@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_int};
 use std::fmt::Write;
 
 use esker::Metrics;
+use esker::internals::add_perf_context;
 use esker::perf::{self, PerfContext};
 use esker_c::failure::attempt;
 use esker_c::ffi;
@@ -96,21 +97,7 @@ pub struct rocksdb_perfcontext_t {
 /// Adds the newest counts to those of the thread, and calls `see` with the sum.
 fn counts<R>(see: impl FnOnce(&PerfContext) -> R) -> R {
     SUM.with_borrow_mut(|sum| {
-        let new = PerfContext::take();
-        sum.gets += new.gets;
-        sum.memtable_hits += new.memtable_hits;
-        sum.tables_searched += new.tables_searched;
-        sum.filter_checks += new.filter_checks;
-        sum.filter_negatives += new.filter_negatives;
-        sum.value_bytes_read += new.value_bytes_read;
-        sum.cache_hits += new.cache_hits;
-        sum.cache_misses += new.cache_misses;
-        sum.blocks_read += new.blocks_read;
-        sum.block_bytes_read += new.block_bytes_read;
-        sum.wal_bytes += new.wal_bytes;
-        sum.wal_syncs += new.wal_syncs;
-        sum.stall_ns += new.stall_ns;
-        sum.throttle_ns += new.throttle_ns;
+        add_perf_context(sum, &PerfContext::take());
         see(sum)
     })
 }

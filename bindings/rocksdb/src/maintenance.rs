@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use esker::{ReadOptions, Snapshot};
-use esker_c::failure::{ESKER_CORRUPTION, Failure, Outcome, attempt, there};
+use esker_c::failure::{Failure, Outcome, attempt, there};
 use esker_c::ffi;
 use esker_c::own::store::optional;
 
@@ -297,7 +297,8 @@ fn size_of_range(family: &Family, start: &[u8], limit: &[u8]) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// Stores the approximate bytes of the tables that hold each range.
+/// Stores the approximate bytes of each range: those of the tables that hold it, or of its pairs in
+/// another column family than the default one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rocksdb_approximate_sizes(
     db: Option<&rocksdb_t>,
@@ -337,7 +338,7 @@ pub unsafe extern "C" fn rocksdb_approximate_sizes_cf(
     }
 }
 
-/// Does the same as `rocksdb_approximate_sizes_cf`. Memtables are not counted.
+/// Does the same as `rocksdb_approximate_sizes_cf`. The flags have no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rocksdb_approximate_sizes_cf_with_flags(
     db: Option<&rocksdb_t>,
@@ -424,12 +425,7 @@ pub unsafe extern "C" fn rocksdb_delete_file_in_range_cf(
 }
 
 fn verify(store: &Arc<Store>) -> Outcome<()> {
-    let report = store.db.verify(&mut |_, _| {})?;
-    if report.is_whole() {
-        return Ok(());
-    }
-    let lines: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-    Err(Failure { code: ESKER_CORRUPTION, message: lines.join("\n") })
+    esker_c::own::store::verify(&store.db)
 }
 
 /// Reads and checks every byte of the store.

@@ -1,7 +1,7 @@
 //! Write buffer managers, and the memory of stores and caches.
 
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use esker::MemoryMetrics;
@@ -15,7 +15,6 @@ use crate::store::{Store, rocksdb_t};
 #[derive(Default)]
 pub struct WriteBuffers {
     size_bytes: AtomicUsize,
-    allow_stall: AtomicBool,
     costs_cache: bool,
     stores: Mutex<Vec<Weak<Store>>>,
 }
@@ -43,18 +42,14 @@ pub struct rocksdb_write_buffer_manager_t {
     pub(crate) buffers: Arc<WriteBuffers>,
 }
 
-fn memtables(memory: &MemoryMetrics) -> u64 {
+/// Returns the bytes of all memtables.
+pub(crate) fn memtables(memory: &MemoryMetrics) -> u64 {
     memory.active_memtable_bytes + memory.frozen_memtables_bytes
 }
 
-fn manager(
-    size_bytes: usize,
-    allow_stall: u8,
-    costs_cache: bool,
-) -> Box<rocksdb_write_buffer_manager_t> {
+fn manager(size_bytes: usize, costs_cache: bool) -> Box<rocksdb_write_buffer_manager_t> {
     let buffers = WriteBuffers {
         size_bytes: AtomicUsize::new(size_bytes),
-        allow_stall: AtomicBool::new(allow_stall != 0),
         costs_cache,
         stores: Mutex::default(),
     };
@@ -66,9 +61,9 @@ fn manager(
 #[unsafe(no_mangle)]
 pub extern "C" fn rocksdb_write_buffer_manager_create(
     buffer_size: usize,
-    allow_stall: u8,
+    _allow_stall: u8,
 ) -> Box<rocksdb_write_buffer_manager_t> {
-    manager(buffer_size, allow_stall, false)
+    manager(buffer_size, false)
 }
 
 /// Creates a write buffer manager. The memory of memtables is not taken from the cache.
@@ -76,9 +71,9 @@ pub extern "C" fn rocksdb_write_buffer_manager_create(
 pub extern "C" fn rocksdb_write_buffer_manager_create_with_cache(
     buffer_size: usize,
     cache: Option<&rocksdb_cache_t>,
-    allow_stall: u8,
+    _allow_stall: u8,
 ) -> Box<rocksdb_write_buffer_manager_t> {
-    manager(buffer_size, allow_stall, cache.is_some())
+    manager(buffer_size, cache.is_some())
 }
 
 /// Frees a write buffer manager.
@@ -137,17 +132,6 @@ pub extern "C" fn rocksdb_write_buffer_manager_set_buffer_size(
 ) {
     if let Some(manager) = manager {
         manager.buffers.size_bytes.store(new_size, Ordering::Relaxed);
-    }
-}
-
-/// Keeps whether writes may stall. Esker's writes always may.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_write_buffer_manager_set_allow_stall(
-    manager: Option<&rocksdb_write_buffer_manager_t>,
-    allow_stall: u8,
-) {
-    if let Some(manager) = manager {
-        manager.buffers.allow_stall.store(allow_stall != 0, Ordering::Relaxed);
     }
 }
 

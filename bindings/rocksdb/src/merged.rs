@@ -98,12 +98,16 @@ impl Merged {
 
     /// Moves to the next or the previous key.
     pub fn step(&mut self, forward: bool) -> Result<()> {
-        let current = match &self.at {
+        let current = match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Nowhere => return Ok(()),
+            At::Base if self.own_ended && forward == self.forward => {
+                self.step_base()?;
+                // There are no own writes to begin from.
+                return self.settle(Bound::Unbounded);
+            }
             At::Base => self.base.key().to_vec(),
-            At::Own(key, _) => key.clone(),
+            At::Own(key, _) => key,
         };
-        self.at = At::Nowhere;
         if forward != self.forward {
             self.forward = forward;
             self.own_ended = false;

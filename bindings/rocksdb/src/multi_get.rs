@@ -61,12 +61,7 @@ impl Places {
         mut found: Outcome<Vec<Outcome<Option<V>>>>,
     ) {
         for at in 0..count {
-            let found = match &mut found {
-                Ok(found) => {
-                    found.get_mut(at).map_or(Ok(None), |found| std::mem::replace(found, Ok(None)))
-                }
-                Err(failure) => Err(failure.clone()),
-            };
+            let found = taken(&mut found, at);
             let (value, len, error) = match found {
                 Ok(Some(value)) => {
                     (ffi::give_bytes(&value).cast(), value.len(), std::ptr::null_mut())
@@ -100,7 +95,15 @@ fn read_all(
     Ok(keys.iter().map(read).collect())
 }
 
-/// Reads each key in its own column family.
+/// Takes what was found for the key at a place, or the failure of all keys.
+fn taken<V>(found: &mut Outcome<Vec<Outcome<Option<V>>>>, at: usize) -> Outcome<Option<V>> {
+    match found {
+        Ok(found) => found.get_mut(at).map_or(Ok(None), |one| std::mem::replace(one, Ok(None))),
+        Err(failure) => Err(failure.clone()),
+    }
+}
+
+/// Returns the column family of each key.
 ///
 /// # Safety
 /// `families` has one handle for each key.
@@ -185,12 +188,7 @@ unsafe fn pin_all(
     errs: *mut *mut c_char,
 ) {
     for at in 0..count {
-        let found = match &mut found {
-            Ok(found) => {
-                found.get_mut(at).map_or(Ok(None), |found| std::mem::replace(found, Ok(None)))
-            }
-            Err(failure) => Err(failure.clone()),
-        };
+        let found = taken(&mut found, at);
         let (value, error) = match found {
             Ok(Some(value)) => {
                 (rocksdb_pinnableslice_t::give(Value::Pinned(value)), std::ptr::null_mut())

@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! 1. The index has the position of the newest put or delete of each key.
-//! 2. Each change of the index is in `undo`, in order, so that a savepoint restores both.
+//! 2. Each change of the index since the oldest savepoint is in `undo`, in order, so that a savepoint
+//!    restores both.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -121,15 +122,20 @@ impl Overlay {
         let order = order.unwrap_or(&self.default_order).clone();
         let key = OrderedKey { key: key.to_vec(), order };
         let at = self.rep.push(record);
-        let before = self.index.entry(family).or_default().insert(key.clone(), at);
-        self.undo.push(Change { family, key, before });
+        let index = self.index.entry(family).or_default();
+        if self.savepoints.is_empty() {
+            index.insert(key, at);
+        } else {
+            let before = index.insert(key.clone(), at);
+            self.undo.push(Change { family, key, before });
+        }
     }
 
     /// Returns the own version of a key: its value, or `None` inside if it was deleted.
     pub fn get(&self, family: u32, order: &KeyOrder, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        let index = self.index.get(&family)?;
         let key = OrderedKey { key: key.to_vec(), order: order.clone() };
-        let at = *self.index.get(&family)?.get(&key)?;
-        Some(self.value_at(at))
+        Some(self.value_at(*index.get(&key)?))
     }
 
     /// Returns the next own version from a bound on, in a direction.

@@ -8,22 +8,21 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use esker::{Metrics, ReadOptions};
+use esker_bindings::properties::{LEVELS, files_at_level};
 use esker_c::failure::{Outcome, attempt};
 use esker_c::ffi;
 
 use crate::db::rocksdb_column_family_handle_t;
+use crate::memory::memtables;
 use crate::store::{Family, Store, rocksdb_t};
 
-/// RocksDB's default number of levels. Its last level includes all deeper ones of Esker.
-const LEVELS: usize = 7;
 /// Keys that an estimate of the number of keys reads.
 const KEYS_READ: u64 = 100_000;
 
 /// Returns a property that is a number.
-fn number(store: &Store, family: &Family, name: &str) -> Outcome<Option<u64>> {
-    let metrics = store.db.metrics();
+fn number(metrics: &Metrics, family: &Family, name: &str) -> Outcome<Option<u64>> {
     let memory = &metrics.memory;
-    let memtables = memory.active_memtable_bytes + memory.frozen_memtables_bytes;
+    let memtables = memtables(memory);
     let count = |yes: bool| u64::from(yes);
     Ok(Some(match name {
         "rocksdb.num-immutable-mem-table" => metrics.frozen_memtables,
@@ -67,26 +66,20 @@ fn keys(family: &Family) -> Outcome<u64> {
 
 /// Returns a property as text.
 fn text(store: &Store, family: &Family, name: &str) -> Outcome<Option<String>> {
-    if let Some(number) = number(store, family, name)? {
+    let metrics = store.db.metrics();
+    if let Some(number) = number(&metrics, family, name)? {
         return Ok(Some(number.to_string()));
     }
     if let Some(level) = name.strip_prefix("rocksdb.num-files-at-level") {
-        return Ok(files_at(&store.db.metrics(), level));
+        return Ok(files_at_level(&metrics, level));
     }
     Ok(match name {
-        "rocksdb.stats" => Some(stats(&store.db.metrics())),
-        "rocksdb.levelstats" => Some(level_stats(&store.db.metrics())),
+        "rocksdb.stats" => Some(stats(&metrics)),
+        "rocksdb.levelstats" => Some(level_stats(&metrics)),
         "rocksdb.sstables" => Some(tables(store)),
         "esker.rocksdb-accepted" => Some(store.accepted.join("\n")),
         _ => None,
     })
-}
-
-fn files_at(metrics: &Metrics, level: &str) -> Option<String> {
-    let digits = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
-    let level = level.parse::<usize>().ok().filter(|level| digits && *level < LEVELS)?;
-    let counted = metrics.levels.iter().filter(|l| l.level.min(LEVELS - 1) == level);
-    Some(counted.map(|l| l.files).sum::<u64>().to_string())
 }
 
 /// Returns a table of the levels in RocksDB's columns, and Esker's own report.
@@ -154,7 +147,8 @@ unsafe fn int<'a>(
         let store = store?;
         let family = family.unwrap_or(Ok(&store.default))?;
         // SAFETY: guaranteed by the caller.
-        number(store, family, unsafe { ffi::utf8(name, "property's name") }?)
+        let name = unsafe { ffi::utf8(name, "property's name") }?;
+        number(&store.db.metrics(), family, name)
     });
     match (found, out) {
         (Ok(Some(number)), Some(out)) => {

@@ -43,10 +43,8 @@ impl rocksdb_pinnableslice_t {
     }
 }
 
-/// A pinned value, as the second generation of these functions returns it.
-pub struct rocksdb_pinnable_handle_t {
-    value: Value,
-}
+/// A pinned value, as the second generation of these functions names it.
+pub type rocksdb_pinnable_handle_t = rocksdb_pinnableslice_t;
 
 /// Reads a key of a column family.
 ///
@@ -186,7 +184,7 @@ pub unsafe extern "C" fn rocksdb_get_pinned_v2(
     unsafe {
         let found =
             kept(errptr, || find(&rocksdb_t::open(db)?.default, options, key, keylen)).flatten();
-        found.map(|value| Box::new(rocksdb_pinnable_handle_t { value: Value::Pinned(value) }))
+        found.map(|value| Box::new(rocksdb_pinnableslice_t { value: Value::Pinned(value) }))
     }
 }
 
@@ -207,7 +205,7 @@ pub unsafe extern "C" fn rocksdb_get_pinned_cf_v2(
             find(rocksdb_column_family_handle_t::of(family)?, options, key, keylen)
         });
         let found = found.flatten();
-        found.map(|value| Box::new(rocksdb_pinnable_handle_t { value: Value::Pinned(value) }))
+        found.map(|value| Box::new(rocksdb_pinnableslice_t { value: Value::Pinned(value) }))
     }
 }
 
@@ -217,13 +215,7 @@ pub extern "C" fn rocksdb_pinnable_handle_get_value(
     handle: Option<&rocksdb_pinnable_handle_t>,
     vallen: Option<&mut usize>,
 ) -> *const c_char {
-    match handle {
-        Some(handle) => borrowed_ptr(&handle.value, vallen),
-        None => {
-            borrowed_ptr(&[], vallen);
-            std::ptr::null()
-        }
-    }
+    rocksdb_pinnableslice_value(handle, vallen)
 }
 
 /// Frees a pinned value.
@@ -314,10 +306,7 @@ pub unsafe extern "C" fn rocksdb_get_into_buffer_cf(
 }
 
 /// Answers whether a key exists, with its value if that was asked for.
-///
-/// # Safety
-/// The arguments meet RocksDB's contract for buffers and snapshots.
-unsafe fn may_exist(
+fn may_exist(
     found: Option<Slice>,
     value: Option<&mut *mut c_char>,
     val_len: Option<&mut usize>,

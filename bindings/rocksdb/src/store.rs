@@ -173,8 +173,7 @@ impl Opening<'_> {
                 }
             };
             let (expected, found) = (options.order(), keyspace.key_order());
-            // The formatted order is its name.
-            if format!("{expected:?}") != format!("{found:?}") {
+            if expected.name() != found.name() {
                 return Err(Failure::invalid(format!(
                     "{name}: the comparator of the column family is {found:?}, and the options \
                      have {expected:?}"

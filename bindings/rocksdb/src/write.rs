@@ -12,7 +12,7 @@ use crate::db::rocksdb_column_family_handle_t;
 use crate::failure::kept;
 use crate::store::{Family, check_range, rocksdb_t};
 
-/// Returns the column family of a call: that of the handle, or the default one.
+/// Sets a key of a column family to a value.
 #[inline]
 fn put(
     family: &Family,
@@ -23,6 +23,7 @@ fn put(
     Ok(family.keyspace.put_with(key, value, &rocksdb_writeoptions_t::of(options)?)?)
 }
 
+/// Deletes a key of a column family.
 #[inline]
 fn delete(family: &Family, options: Option<&rocksdb_writeoptions_t>, key: &[u8]) -> Outcome<()> {
     Ok(family.keyspace.delete_with(key, &rocksdb_writeoptions_t::of(options)?)?)

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use esker::{Db, Metrics};
 
-/// LevelDB's number of levels. LevelDB has no properties of deeper levels.
-const LEVELS: usize = 7;
+/// LevelDB's number of levels, and RocksDB's default. They have no properties of deeper levels.
+pub const LEVELS: usize = 7;
 const MIB: f64 = (1 << 20) as f64;
 
 /// Returns the property `name`, or `None` for an unknown name.
@@ -27,7 +27,7 @@ pub fn property(db: &Db, name: &str) -> Option<String> {
 
 /// Returns the number of files at a level. LevelDB's last level includes all deeper ones, so that
 /// the sum over LevelDB's levels is correct.
-fn files_at_level(metrics: &Metrics, level: &str) -> Option<String> {
+pub fn files_at_level(metrics: &Metrics, level: &str) -> Option<String> {
     let digits = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
     let level = level.parse::<usize>().ok().filter(|level| digits && *level < LEVELS)?;
     let counted = metrics.levels.iter().filter(|l| l.level.min(LEVELS - 1) == level);

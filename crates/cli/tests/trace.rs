@@ -49,6 +49,16 @@ fn recorded_workload_is_shown_replayed_and_tuned_for() {
 }
 
 #[test]
+fn tasks_of_transactions_are_left_out_of_a_recording() {
+    let dir = TestDir::new();
+    let workload = ["--workload", "bench:fillaccounts,randomtransaction,fillseq"];
+    let sizes = ["--records", "200", "--engine", "reference"];
+    dir.ok(&[&["trace", "record", "t.trace"][..], &workload, &sizes].concat());
+    let summary = dir.ok(&["trace", "show", "t.trace"]);
+    assert!(summary.contains("puts"), "{summary}");
+}
+
+#[test]
 fn wrong_traces_and_wrong_results_are_sentences() {
     let dir = TestDir::new();
     dir.file("none.trace", "hello\n");

@@ -38,6 +38,11 @@ pub use crate::wal::format::{
 pub use crate::wal::{LogEnd, LogReader, LogWriter};
 pub use crate::write::batch::{check_key, check_value};
 
+/// Adds the counts of `more` to `sum`.
+pub fn add_perf_context(sum: &mut crate::perf::PerfContext, more: &crate::perf::PerfContext) {
+    sum.add(more);
+}
+
 /// Decodes the file `STATUS`. Returns `None` for other content.
 pub fn decode_status(bytes: &[u8]) -> Option<crate::LiveStatus> {
     crate::LiveStatus::decode(bytes)

@@ -238,6 +238,8 @@ fn esker(memory_bytes: Option<u64>) -> KnobTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_lab::experiment::plan::set_for;
+    use esker_lab::mix::ycsb::Properties;
     use esker_lab::tune::knob::Setting;
 
     #[test]
@@ -257,6 +259,24 @@ mod tests {
                 assert!(knob.levels.len() > 1, "{engine}: {}", knob.name);
             }
             assert!(Some(table.memory_bytes(&Setting::default())) <= table.memory_budget_bytes);
+        }
+    }
+
+    /// The properties that a tuning prints are taken by `lab ycsb`.
+    #[test]
+    fn every_property_is_accepted_by_a_ycsb_run() {
+        for engine in ["esker", "leveldb", "rocksdb", "fjall"] {
+            let Ok(table) = knobs(engine, false, None) else { continue };
+            let mut properties = Properties::default();
+            for (name, value) in table.properties(&Setting::default()) {
+                properties.set(&name, &value);
+            }
+            let given = properties.of_stores(&[engine]);
+            assert_eq!(given.len(), table.knobs.len(), "{engine}");
+            for (option, value) in given {
+                let mut config = crate::bench::config();
+                set_for(&mut config, engine, &option, &value).expect(&option);
+            }
         }
     }
 

@@ -299,16 +299,18 @@ pub unsafe extern "C" fn esker_verify(
     db: Option<&esker_db_t>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
-    let check = |db: &Db| {
-        let report = db.verify(&mut |_, _| {})?;
-        if report.is_whole() {
-            return Ok(());
-        }
-        let lines: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        Err(Failure { code: crate::failure::ESKER_CORRUPTION, message: lines.join("\n") })
-    };
     // SAFETY: the caller meets the header's contract for messages.
-    unsafe { on(db, message, check) }
+    unsafe { on(db, message, verify) }
+}
+
+/// Reads and checks every byte of a store. The failure has a line for each problem.
+pub fn verify(db: &Db) -> Outcome<()> {
+    let report = db.verify(&mut |_, _| {})?;
+    if report.is_whole() {
+        return Ok(());
+    }
+    let lines: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    Err(Failure { code: crate::failure::ESKER_CORRUPTION, message: lines.join("\n") })
 }
 
 /// Returns the key, or `None` if the pointer is null and the length is 0.

@@ -195,7 +195,7 @@ fn walk(
             if stopped() {
                 return Err(Error::new(
                     ErrorKind::Closed,
-                    "the store is being closed, which stops the compaction",
+                    "the compaction was stopped: the store is being closed, or other work came first",
                 ));
             }
         }

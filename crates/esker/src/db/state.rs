@@ -25,6 +25,7 @@ use arc_swap::ArcSwap;
 use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
+use super::rest::Rest;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
 use super::tree::Tree;
@@ -70,6 +71,11 @@ pub(crate) struct Queue {
     pub busy: BusySet,
     /// Number of running compactions.
     pub running: usize,
+    /// Number of rest compactions among them. A caller that waits for compactions does not wait for
+    /// these.
+    pub resting: usize,
+    /// When the store is at rest, and what it may do then.
+    pub rest: Rest,
     /// Whether a caller compacts manually, or waits to; no other compaction starts.
     pub exclusive: bool,
     /// Number of space waiters. While there is one, compactions give up their space and wait.

@@ -74,6 +74,11 @@ impl fmt::Display for Event {
             Event::RecoveryNote { note } => write!(f, "recovery: {note}"),
             Event::FlushBegan { .. } | Event::FlushEnded { .. } => flush(f, self),
             Event::CompactionBegan { .. } | Event::CompactionEnded { .. } => compaction(f, self),
+            Event::RestEnded { compactions, written_bytes, duration, cause } => {
+                let (took, bytes) = (Took(*duration), human_bytes(*written_bytes));
+                let compactions = Counted(*compactions, "compaction");
+                write!(f, "{compactions} at rest wrote {bytes} in {took}; {cause}")
+            }
             Event::StallBegan { cause, bytes } => {
                 let bytes = human_bytes(*bytes);
                 write!(f, "write stall began: {cause}; {bytes} wait for their flush")
@@ -269,6 +274,15 @@ mod tests {
                 },
                 "compaction 4 from level 0 to level 1 of tree 2, because level 0 has reached its \
                  run limit, read 10 B and wrote 1 table (9 B) in 20.5 s",
+            ),
+            (
+                Event::RestEnded {
+                    compactions: 1,
+                    written_bytes: 1024,
+                    duration,
+                    cause: "nothing is left to merge",
+                },
+                "1 compaction at rest wrote 1.0 KiB in 20.5 s; nothing is left to merge",
             ),
             (
                 Event::StallEnded { cause: "no room".to_string(), bytes: 7, duration },

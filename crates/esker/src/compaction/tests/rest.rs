@@ -1,0 +1,1 @@
+//! Rest compactions: the ranges that a store at rest merges.

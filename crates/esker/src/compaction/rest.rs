@@ -285,9 +285,10 @@ impl<'a> Search<'a> {
             hi = Some(end);
         }
         let below = inputs.iter().filter(|input| input.level == self.deepest);
-        // Newer runs may come to the guard meanwhile, so the output takes the place of its newest
-        // input there. Without an input there, newer data of these keys cannot come past the inputs.
-        let output_order = match below.map(|input| input.order).max() {
+        // Newer runs may come to the guard meanwhile, so the output takes the place of an input there:
+        // of the oldest, so that `fluid` still takes that run for the base. Without an input there,
+        // newer data of these keys cannot come past the inputs.
+        let output_order = match below.map(|input| input.order).min() {
             Some(order) => OutputOrder::Same(order),
             None => OutputOrder::New,
         };

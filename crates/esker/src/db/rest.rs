@@ -315,3 +315,140 @@ impl DbInner {
         });
     }
 }
+
+#[cfg(all(test, not(esker_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::fs::MemFs;
+    use crate::options::Options;
+    use crate::options::kinds::{Compression, Policy};
+
+    const WAIT: Duration = Duration::from_millis(2_000);
+
+    #[test]
+    fn rest_begins_after_wait_without_write_and_once_per_write() {
+        let (mut rest, start) = (Rest::default(), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert_eq!(rest.poll(at(0), 7, WAIT), RestState::NotBefore(at(2_000)));
+        assert_eq!(rest.poll(at(1_999), 7, WAIT), RestState::NotBefore(at(2_000)));
+        // A write starts the wait again, from the moment at which it was seen.
+        assert_eq!(rest.poll(at(2_000), 8, WAIT), RestState::NotBefore(at(4_000)));
+        assert_eq!(rest.poll(at(4_000), 8, WAIT), RestState::Resting);
+        assert_eq!(rest.poll(at(4_500), 8, WAIT), RestState::Resting);
+        rest.postpone(at(4_500));
+        assert_eq!(rest.poll(at(6_499), 8, WAIT), RestState::NotBefore(at(6_500)));
+        assert_eq!(rest.poll(at(6_500), 8, WAIT), RestState::Resting);
+        rest.finished_at = Some(8);
+        assert_eq!(rest.poll(at(60_000), 8, WAIT), RestState::Finished);
+        assert_eq!(rest.poll(at(60_000), 9, WAIT), RestState::NotBefore(at(62_000)));
+        assert_eq!(rest.poll(at(62_000), 9, WAIT), RestState::Resting);
+    }
+
+    #[test]
+    fn allowance_is_what_flushes_wrote_and_never_more_than_the_tables() {
+        let mut rest = Rest::default();
+        rest.begin(1_000, || 30);
+        assert_eq!(rest.allowance_bytes, 30 * OPENING_FACTOR);
+        rest.charge(100);
+        rest.note_flush(200);
+        rest.begin(1_000, || panic!("the opening was counted before"));
+        assert_eq!(rest.allowance_bytes, 220);
+        rest.note_flush(5_000);
+        rest.begin(1_000, || 0);
+        assert_eq!(rest.allowance_bytes, 1_000);
+        rest.charge(1_001);
+        assert_eq!(rest.allowance_bytes, 0);
+        // What the opening adds is limited in the same way.
+        let mut opened = Rest::default();
+        opened.begin(1_000, || 900);
+        assert_eq!(opened.allowance_bytes, 1_000);
+    }
+
+    fn key(n: u32) -> [u8; 4] {
+        (n * 7919 % 4_000).to_be_bytes()
+    }
+
+    /// Returns a store without threads, with `rounds` versions of 4,000 pairs, of which some keys are
+    /// deleted, and without compactions that are due.
+    fn overwritten(policy: Policy, rounds: u32, l0_runs_max: u64) -> Db {
+        let options = Options {
+            policy,
+            l0_runs_max,
+            background_threads: Some(0),
+            memtable_size_bytes: Some(128 << 10),
+            file_size_max_bytes: 64 << 10,
+            guard_size_max_bytes: 128 << 10,
+            guard_piece_min_bytes: 16 << 10,
+            compression: Compression::None,
+            log_file: false,
+            status_file: false,
+            ..Options::default()
+        };
+        let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
+        for round in 0..rounds {
+            for n in 0..4_000 {
+                db.put(key(n), [round as u8; 60]).unwrap();
+            }
+        }
+        (0..400).for_each(|n| db.delete(key(n)).unwrap());
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        db
+    }
+
+    fn content(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
+        db.iter().unwrap().map(|pair| pair.unwrap()).collect()
+    }
+
+    #[test]
+    fn rest_makes_one_run_and_writes_at_most_live_bytes() {
+        for policy in Policy::ALL {
+            let db = overwritten(*policy, 3, 4);
+            let (inner, before) = (&db.inner, content(&db));
+            let unmerged = inner.unmerged_bytes();
+            let (mut written, mut plans) = (0, 0);
+            let queue = || inner.queue.lock();
+            while let Some(plan) = inner.pick_rest(&queue(), u64::MAX) {
+                // Within a rest nothing was written.
+                queue().rest.seen = Some((inner.visible_seqno(), Instant::now()));
+                written += inner.compact(&plan).unwrap().written_bytes;
+                plans += 1;
+                let due = inner.pick(&queue().busy);
+                assert!(due.is_none_or(|due| due.est_bytes == 0), "{policy:?}");
+                while inner.run_background_job().unwrap() {}
+            }
+            assert_eq!(inner.unmerged_bytes(), 0, "{policy:?}");
+            assert_eq!(content(&db), before, "{policy:?}");
+            let live = db.metrics().table_bytes;
+            assert!(written <= live, "{policy:?}: {written} of {live}");
+            assert!(plans > 1 || unmerged == 0, "{policy:?}: {plans}, {unmerged}");
+            let runs = db.metrics().levels.iter().map(|level| level.runs_max).max();
+            assert_eq!(runs, Some(1), "{policy:?}");
+            assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+        }
+    }
+
+    #[test]
+    fn write_stops_rest_compaction_and_changes_nothing() {
+        let db = overwritten(Policy::Tiered, 12, 1_000);
+        let inner = &db.inner;
+        // One plan for all, large enough for several checks.
+        db.set_options(&[("file_size_max_bytes", "16MiB")]).unwrap();
+        let plan = inner.pick_rest(&inner.queue.lock(), u64::MAX).unwrap();
+        let (before, tables) = (content(&db), db.tables());
+        inner.queue.lock().rest.seen = Some((inner.visible_seqno(), Instant::now()));
+        inner.queue.lock().resting = 1;
+        db.put("a", "write").unwrap();
+        let outcome = inner.compact(&plan);
+        assert_eq!(outcome.as_ref().map(drop).unwrap_err().kind(), ErrorKind::Closed);
+        let queue = &mut inner.queue.lock();
+        queue.rest.allowance_bytes = plan.est_bytes + 1;
+        inner.end_rest_compaction(queue, &plan, outcome);
+        assert_eq!((queue.resting, queue.rest.allowance_bytes), (0, 1));
+        assert_eq!(queue.rest.finished_at, None);
+        assert_eq!(db.tables(), tables);
+        assert_eq!(content(&db).len(), before.len() + 1);
+        assert_eq!(db.metrics().rest_compactions, 0);
+    }
+}

@@ -342,10 +342,10 @@ impl DbInner {
             stopped: &|| {
                 self.yield_to_readers(&job_yield);
                 self.publish_status_if_due();
-                let queue = self.queue.lock();
+                let mut queue = self.queue.lock();
                 // A manual compaction that runs alone does not give up its space.
                 let alone = queue.exclusive && queue.running == 0;
-                let gives_way = plan.urgency == Urgency::Rest && self.must_end_rest(&queue);
+                let gives_way = plan.urgency == Urgency::Rest && self.must_end_rest(&mut queue);
                 queue.is_stopped() || (queue.space_waiters > 0 && !alone) || gives_way
             },
         };

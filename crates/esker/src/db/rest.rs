@@ -22,6 +22,7 @@ use super::state::{DbInner, Queue};
 use crate::base::key::SeqNo;
 use crate::base::sync::MutexGuard;
 use crate::base::sync::atomic::Ordering;
+use crate::compaction::job::STOP_CHECK_BYTES;
 use crate::compaction::rest::{pick_rest, unmerged_bytes};
 use crate::compaction::{Plan, TreeLimits};
 use crate::error::{ErrorKind, Result};
@@ -59,6 +60,8 @@ pub(crate) struct Rest {
     flush_tried_at: Option<SeqNo>,
     /// Bytes that rest compactions may write.
     allowance_bytes: u64,
+    /// Bytes that the running rest compaction has merged, roughly.
+    merged_bytes: u64,
     /// Whether the opening has added to the allowance.
     is_opening_counted: bool,
     /// Whether a thread waits for the begin of a rest.
@@ -184,6 +187,7 @@ impl DbInner {
                 let period = Period { began: now, compactions: 0, written_bytes: 0 };
                 queue.rest.period.get_or_insert(period);
                 queue.resting += 1;
+                queue.rest.merged_bytes = 0;
                 (queue, RestStep::Compact(Box::new(plan)))
             }
             None => {
@@ -264,8 +268,10 @@ impl DbInner {
         bytes
     }
 
-    /// Returns whether a running rest compaction must give way.
-    pub(super) fn must_end_rest(&self, queue: &Queue) -> bool {
+    /// Returns whether the running rest compaction, which has merged another
+    /// [`STOP_CHECK_BYTES`], must give way.
+    pub(super) fn must_end_rest(&self, queue: &mut Queue) -> bool {
+        queue.rest.merged_bytes += STOP_CHECK_BYTES as u64;
         let is_written = queue.rest.seen.is_none_or(|(seen, _)| seen != self.visible_seqno());
         is_written || !queue.frozen.is_empty() || queue.exclusive || !self.is_rest_allowed()
     }
@@ -290,7 +296,8 @@ impl DbInner {
                 done
             }
             Err(error) => {
-                queue.rest.charge(plan.est_bytes);
+                let lost_bytes = plan.est_bytes.min(queue.rest.merged_bytes);
+                queue.rest.charge(lost_bytes);
                 if error.kind() == ErrorKind::Closed {
                     queue.rest.postpone(Instant::now());
                     self.end_rest_period(queue, INTERRUPTED);
@@ -443,7 +450,7 @@ mod tests {
         let outcome = inner.compact(&plan);
         assert_eq!(outcome.as_ref().map(drop).unwrap_err().kind(), ErrorKind::Closed);
         let queue = &mut inner.queue.lock();
-        queue.rest.allowance_bytes = plan.est_bytes + 1;
+        queue.rest.allowance_bytes = STOP_CHECK_BYTES as u64 + 1;
         inner.end_rest_compaction(queue, &plan, outcome);
         assert_eq!((queue.resting, queue.rest.allowance_bytes), (0, 1));
         assert_eq!(queue.rest.finished_at, None);

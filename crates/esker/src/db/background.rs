@@ -196,8 +196,8 @@ impl DbInner {
         let mut edit = VersionEdit {
             next_file: Some(self.numbers.load(Ordering::Relaxed)),
             last_seqno: frozen.memtables.seqno_max(),
-            min_wal: Some(frozen.logs_below),
-            min_wal_ordinal: Some(frozen.first_ordinal),
+            min_wal: frozen.next_log.map(|log| log.number),
+            min_wal_ordinal: frozen.next_log.map(|log| log.first_ordinal),
             ..VersionEdit::default()
         };
         for (tree, file) in files {
@@ -222,6 +222,7 @@ impl DbInner {
             let mut queue = self.queue.lock();
             self.replace_read_state(|view| view.after_flush(&frozen.memtables, &forest));
             queue.frozen.pop_front();
+            queue.recovered = queue.recovered.saturating_sub(1);
             queue.rest.note_flush(written);
             self.write_throttle.note_flush_ends();
             self.update_near_stall(queue.frozen.len());
@@ -229,7 +230,9 @@ impl DbInner {
         drop(versions);
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         self.write_throttle.note_flush(memory_bytes, full, began.elapsed());
-        self.remove_logs_below(frozen.logs_below);
+        if let Some(log) = frozen.next_log {
+            self.remove_logs_below(log.number);
+        }
         self.refresh_debt();
         self.resize_cache();
         Ok(created)

@@ -151,7 +151,7 @@ rows! {
         "Method that moves a log record to the operating system. Applies from the next log on. `mmap` acts as `write` where memory-mapping a log is untested (btrfs, FUSE, network file systems) or impossible. docs/durability.md describes this and the handling of SIGBUS.";
     memtable_size_bytes: Option<u64> = None, 4 * KIB => 4 * GIB, "bytes", Live,
         ["write_buffer_size", "memtable_approximate_max_size_in_bytes", "maxMemtableSize"],
-        "Memtable size. A memtable of this size becomes immutable (frozen) and is flushed. `auto`: 64 MiB, but at most an eighth of the memory budget, rounded down to a multiple of 2 MiB if it is at least 2 MiB. An open replays up to 1 + `frozen_memtables_max` times this size from the logs into memory before it writes tables.";
+        "Memtable size. A memtable of this size becomes immutable (frozen) and is flushed. `auto`: 64 MiB, but at most an eighth of the memory budget, rounded down to a multiple of 2 MiB if it is at least 2 MiB. An open replays up to `frozen_memtables_max` times this size from the logs into memory (1 + that without background threads) before it writes tables.";
     memtable_kind: MemtableKind = MemtableKind::Btree, 0 => 0, "", Live, ["memtable", "memTableType"],
         "Data structure of the memtable. Applies from the next memtable on.";
     frozen_memtables_max: u64 = 3, 1 => 64, "memtables", Live, ["max_write_buffer_number"],

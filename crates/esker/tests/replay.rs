@@ -254,8 +254,9 @@ fn sync_after_opening_makes_recovered_writes_durable() {
 fn power_cuts_while_recovered_memtables_are_flushed_lose_nothing() {
     let (disk, dir) = (CrashFs::seeded(6), PathBuf::from("/db"));
     let want = killed(&disk, &dir, 260);
+    let killed = disk.image(CrashModel::Everything);
     for (memtable_bytes, frozen_memtables_max) in [(4 << 10, 1), (8 << 10, 3), (1 << 20, 3)] {
-        let disk = disk.next_process();
+        let disk = killed.to_disk(7);
         let images = Arc::new(Mutex::new((0, Vec::new())));
         let seen = images.clone();
         disk.watch(move |disk| {

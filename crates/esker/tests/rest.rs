@@ -99,11 +99,9 @@ fn store_at_rest_merges_until_nothing_is_left() {
     for policy in Policy::ALL {
         let recorder = Arc::new(Recorder::default());
         let db = open(*policy, &recorder, tiny_options());
-        recorder.set_gate(true);
         for round in 0..4 {
             (0..5_000).for_each(|n| db.put(key(n), [round; 20]).unwrap());
         }
-        recorder.set_gate(false);
         recorder.wait_for(|event| is_rest_ended(event, NOTHING_LEFT));
         let metrics = db.metrics();
         assert!(metrics.rest_compactions > 0, "{policy:?}");

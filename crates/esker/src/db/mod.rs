@@ -22,6 +22,7 @@ mod read_path;
 pub mod repair;
 mod replay;
 mod rest;
+mod rest_state;
 mod scrub;
 pub mod snapshot;
 mod snapshot_list;

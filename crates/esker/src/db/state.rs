@@ -25,7 +25,7 @@ use arc_swap::ArcSwap;
 use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
-use super::rest::Rest;
+use super::rest_state::Rest;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
 use super::tree::Tree;

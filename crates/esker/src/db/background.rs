@@ -328,6 +328,15 @@ impl DbInner {
         })
     }
 
+    /// Returns whether the compaction of `plan`, which runs, must stop.
+    fn must_stop(&self, plan: &Plan) -> bool {
+        let mut queue = self.queue.lock();
+        // A manual compaction that runs alone does not give up its space.
+        let alone = queue.exclusive && queue.running == 0;
+        let gives_way = plan.urgency == Urgency::Rest && self.must_end_rest(&mut queue);
+        queue.is_stopped() || (queue.space_waiters > 0 && !alone) || gives_way
+    }
+
     /// Executes a plan and installs its output.
     pub(super) fn run_plan(&self, plan: &Plan) -> Result<CompactionResult> {
         let job_yield = self.new_compaction_yield(plan);
@@ -345,11 +354,7 @@ impl DbInner {
             stopped: &|| {
                 self.yield_to_readers(&job_yield);
                 self.publish_status_if_due();
-                let mut queue = self.queue.lock();
-                // A manual compaction that runs alone does not give up its space.
-                let alone = queue.exclusive && queue.running == 0;
-                let gives_way = plan.urgency == Urgency::Rest && self.must_end_rest(&mut queue);
-                queue.is_stopped() || (queue.space_waiters > 0 && !alone) || gives_way
+                self.must_stop(plan)
             },
         };
         let opened = context.output.opened.clone();

@@ -225,6 +225,18 @@ mod tests {
     }
 
     #[test]
+    fn end_of_rest_is_sentence() {
+        let event = Event::RestEnded {
+            compactions: 1,
+            written_bytes: 1024,
+            duration: Duration::from_millis(20_500),
+            cause: "nothing is left to merge",
+        };
+        let text = "1 compaction at rest wrote 1.0 KiB in 20.5 s; nothing is left to merge";
+        assert_eq!(event.to_string(), text);
+    }
+
+    #[test]
     fn events_are_sentences() {
         let options = vec![("policy".to_string(), "leveled".to_string())];
         let opened = |options: &[(String, String)], logs, is_closed_cleanly| Event::Opened {
@@ -274,15 +286,6 @@ mod tests {
                 },
                 "compaction 4 from level 0 to level 1 of tree 2, because level 0 has reached its \
                  run limit, read 10 B and wrote 1 table (9 B) in 20.5 s",
-            ),
-            (
-                Event::RestEnded {
-                    compactions: 1,
-                    written_bytes: 1024,
-                    duration,
-                    cause: "nothing is left to merge",
-                },
-                "1 compaction at rest wrote 1.0 KiB in 20.5 s; nothing is left to merge",
             ),
             (
                 Event::StallEnded { cause: "no room".to_string(), bytes: 7, duration },

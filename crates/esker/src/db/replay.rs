@@ -181,12 +181,16 @@ impl Sink<'_, '_> {
         }
         let fresh = self.new_memtables(&state.pool);
         state.full.push(std::mem::replace(&mut state.memtables, fresh));
-        if state.full.len() <= self.kept_max.unwrap_or(0) {
-            return Ok(());
+        // A large value can fill a memtable to many times its size.
+        let bytes = |full: &[Memtables]| full.iter().map(|m| m.memory_bytes() as u64).sum::<u64>();
+        let kept_max = self.kept_max.unwrap_or(0);
+        while state.full.len() > kept_max || bytes(&state.full) > self.most_bytes {
+            let oldest = state.full.remove(0);
+            if let Some(spill) = &mut self.spill {
+                spill.flush(&oldest, &state.numbers, self.versions)?;
+            }
         }
-        let oldest = state.full.remove(0);
-        let spill = self.spill.as_mut().filter(|_| !oldest.is_empty());
-        spill.map_or(Ok(()), |spill| spill.flush(&oldest, &state.numbers, self.versions))
+        Ok(())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::tree::version::Version;
 pub const ORDER_NEW: u64 = u64::MAX;
 
 /// Number of merged bytes between two calls of [`JobContext::stopped`].
-const STOP_CHECK_BYTES: usize = 512 << 10;
+pub const STOP_CHECK_BYTES: usize = 512 << 10;
 /// Bytes counted per entry towards [`STOP_CHECK_BYTES`], in addition to its key and value.
 const STOP_CHECK_ENTRY_BYTES: usize = 112;
 
@@ -195,7 +195,7 @@ fn walk(
             if stopped() {
                 return Err(Error::new(
                     ErrorKind::Closed,
-                    "the store is being closed, which stops the compaction",
+                    "the compaction was stopped: the store is being closed, or other work came first",
                 ));
             }
         }

@@ -9,6 +9,7 @@ pub mod manual;
 pub mod model;
 pub mod picker;
 pub mod policy;
+pub mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -162,6 +163,18 @@ pub enum PlanKind {
     MergeWithin,
 }
 
+/// How urgent a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// A rest compaction, which stops for every other work.
+    Rest,
+    /// The policy demands the plan.
+    Normal,
+    /// The plan comes from a manual compaction or from seek statistics. It is not delayed by the
+    /// compaction yield.
+    Urgent,
+}
+
 /// The age of a plan's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputOrder {
@@ -215,9 +228,8 @@ pub struct Plan {
     pub reason: &'static str,
     /// Approximate size of the inputs to read, in bytes; 0 for a move.
     pub est_bytes: u64,
-    /// Whether the plan comes from a manual compaction or from seek statistics. Such a plan is not
-    /// delayed by the compaction yield.
-    pub is_urgent: bool,
+    /// How urgent the plan is.
+    pub urgency: Urgency,
 }
 
 impl Plan {

@@ -3,6 +3,7 @@
 pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
+mod compaction_loop;
 mod compaction_yield;
 mod created_tables;
 mod dir;
@@ -20,6 +21,8 @@ mod pending_wal;
 mod read_path;
 pub mod repair;
 mod replay;
+mod rest;
+mod rest_state;
 mod scrub;
 pub mod snapshot;
 mod snapshot_list;
@@ -373,7 +376,8 @@ impl Db {
         Ok(())
     }
 
-    /// Waits until no flush or compaction is due.
+    /// Waits until no flush or compaction is due. Does not wait for the compactions of a store at rest
+    /// (option `rest_compaction`): they are never due, and may run when this returns.
     pub fn wait_idle(&self) -> Result<()> {
         self.inner.wait_idle()
     }

@@ -22,7 +22,7 @@ use super::lifecycle::sizes_here;
 use super::observers::Observers;
 use super::replay::{Replayed, Spill, replay};
 use super::snapshot_list::SnapshotList;
-use super::state::{DbInner, Queue, WriteParams};
+use super::state::{DbInner, Frozen, NextLog, Queue, WriteParams};
 use super::thread_roles::Threads;
 use super::tree::{Tree, known_orders, trees_of};
 use super::write_throttle::WriteThrottle;
@@ -324,6 +324,7 @@ fn first_writer(
         memtables: replayed.memtables.clone(),
         others_bytes: replayed.memtables.others_bytes() as u64,
         next_seqno: replayed.last_seqno + 1,
+        recovered: false,
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
@@ -346,7 +347,10 @@ fn assemble(
 ) -> Arc<DbInner> {
     let transactions = Transactions::default();
     let writer = first_writer(&options, &transactions, replayed);
-    let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
+    let mut memtables = replayed.full.iter().chain([&replayed.memtables]);
+    let oldest = memtables.next().unwrap_or(&replayed.memtables);
+    let read_state = ReadState::of_trees(oldest, &versions.current());
+    let read_state = memtables.fold(read_state, |state, next| state.after_freeze(next));
     let dropped = versions.catalog().dropped().collect();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
     Arc::new_cyclic(|me| DbInner {
@@ -403,9 +407,10 @@ impl DbInner {
     /// A store that was not closed may have failed in a sync, or before one. Then the content that
     /// was read from its files may be in the page cache only, and a second sync would not report
     /// that (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020).
-    /// So the logs become a table, the manifest and `CURRENT` are rewritten, and only then is
-    /// anything removed. The clean-close marker says that everything was synced. Many logs of
-    /// short openings become a table, too.
+    /// So the logs become tables, the manifest and `CURRENT` are rewritten, and only then is a log
+    /// removed. The flush thread writes the tables after the opening, and a sync waits for them
+    /// ([`WriterState::recovered`]). Without threads the opening writes them. The clean-close marker
+    /// says that everything was synced. Many logs of short openings become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
         self.resize_cache();
         if replayed.closed {
@@ -429,7 +434,16 @@ impl DbInner {
         writer.log = Some(self.start_log(number, start)?);
         let full = replayed.memtables.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
             || replayed.logs > REPLAYED_LOGS_MAX;
-        if !replayed.memtables.is_empty() && (full || !replayed.closed) {
+        let full = full || !replayed.full.is_empty();
+        let to_tables = !replayed.memtables.is_empty() && (full || !replayed.closed);
+        if (to_tables || !replayed.full.is_empty()) && !self.is_manual_background() {
+            writer.recovered = !replayed.closed;
+            let edit = VersionEdit { newest_wal: Some(number), ..VersionEdit::default() };
+            self.versions.lock().apply(edit)?;
+            let next_log = NextLog { number, first_ordinal: start.first_ordinal };
+            self.queue_recovered(&mut writer, replayed, next_log);
+            drop(writer);
+        } else if to_tables {
             self.freeze(&mut writer)?;
             drop(writer);
             let frozen = self.queue.lock().frozen.front().cloned();
@@ -457,6 +471,22 @@ impl DbInner {
         }
         self.refresh_debt();
         Ok(())
+    }
+
+    /// Leaves the recovered memtables to the flush thread, which is not started yet.
+    fn queue_recovered(&self, writer: &mut WriterState, replayed: &Replayed, next_log: NextLog) {
+        let fresh = self.fresh_memtables();
+        writer.memtables = fresh.clone();
+        writer.others_bytes = 0;
+        let mut queue = self.queue.lock();
+        for memtables in &replayed.full {
+            queue.frozen.push_back(Frozen { memtables: memtables.clone(), next_log: None });
+        }
+        let memtables = replayed.memtables.clone();
+        queue.frozen.push_back(Frozen { memtables, next_log: Some(next_log) });
+        queue.recovered = queue.frozen.len();
+        self.replace_read_state(|view| view.after_freeze(&fresh));
+        self.update_near_stall(queue.frozen.len());
     }
 
     /// Removes unreferenced tables and manifests, which a crash left incomplete.

@@ -3,9 +3,11 @@
 //! Invariants:
 //! 1. The recovered operations are a prefix of the logged writes. The omitted rest is a torn tail
 //!    that nothing proves durable. Otherwise the opening fails.
-//! 2. Memory use is one memtable of the size given by [`replayed_bytes`], and one record. A full
-//!    memtable becomes tables. The edit that adds the tables records the sequence number up to
-//!    which the tables are complete.
+//! 2. Memory use is what active and immutable memtables may have together, and one record. With
+//!    threads, a full memtable is kept for the flush thread as long as that bound allows, and after it
+//!    the oldest becomes tables here. Without threads there is one memtable, of the size given by
+//!    [`replayed_bytes`]. The edit that adds the tables records the sequence number up to which the
+//!    tables are complete.
 //! 3. Every operation up to that number, [`VersionSet::last_seqno`], is in tables. A replay after a
 //!    crash skips these operations, also when the crash interrupted this replay.
 //! 4. No log is removed here. All of them exist until the opening is done, for a repair too.
@@ -38,6 +40,9 @@ use crate::write::writer_state::apply;
 
 /// Result of the log recovery.
 pub(super) struct Replayed {
+    /// Full memtables, oldest first, which a thread is to flush.
+    pub full: Vec<Memtables>,
+    /// The newest operations.
     pub memtables: Memtables,
     pub pool: Arc<ChunkPool>,
     pub last_seqno: SeqNo,
@@ -146,6 +151,8 @@ struct Sink<'a, 'b> {
     trees: &'a [Arc<Tree>],
     memtable_bytes: usize,
     most_bytes: u64,
+    /// Maximum number of full memtables that are kept; `None` where no thread flushes them.
+    kept_max: Option<usize>,
     versions: &'a mut VersionSet,
     /// `None` in a store opened read-only, which keeps everything in memory.
     spill: Option<&'a mut Spill<'b>>,
@@ -165,12 +172,24 @@ impl Sink<'_, '_> {
         }
     }
 
-    /// Writes the memtables to tables if they are full.
+    /// Keeps the memtables for the flush thread if they are full, or writes the oldest to tables.
     fn make_room(&mut self, state: &mut Replayed) -> Result<()> {
-        let full = state.memtables.memory_bytes() as u64 >= self.most_bytes;
-        let Some(spill) = self.spill.as_mut().filter(|_| full) else { return Ok(()) };
-        spill.flush(&state.memtables, &state.numbers, self.versions)?;
-        state.memtables = self.new_memtables(&state.pool);
+        let most_bytes = self.kept_max.map_or(self.most_bytes, |_| self.memtable_bytes as u64);
+        let is_full = state.memtables.memory_bytes() as u64 >= most_bytes;
+        if !is_full || self.spill.is_none() {
+            return Ok(());
+        }
+        let fresh = self.new_memtables(&state.pool);
+        state.full.push(std::mem::replace(&mut state.memtables, fresh));
+        // A large value can fill a memtable to many times its size.
+        let bytes = |full: &[Memtables]| full.iter().map(|m| m.memory_bytes() as u64).sum::<u64>();
+        let kept_max = self.kept_max.unwrap_or(0);
+        while state.full.len() > kept_max || bytes(&state.full) > self.most_bytes {
+            let oldest = state.full.remove(0);
+            if let Some(spill) = &mut self.spill {
+                spill.flush(&oldest, &state.numbers, self.versions)?;
+            }
+        }
         Ok(())
     }
 }
@@ -200,8 +219,12 @@ pub(super) fn replay(
     let memtable_bytes = sizes.memtable_bytes as usize;
     let pool = Arc::new(ChunkPool::new(memtable_bytes));
     let most_bytes = replayed_bytes(options, sizes);
-    let mut sink = Sink { options, trees, memtable_bytes, most_bytes, versions, spill };
+    // The newest memtable counts too: all of them may wait for the flush thread after the opening.
+    let kept_max = (options.frozen_memtables_max as usize).saturating_sub(1);
+    let kept_max = (sizes.compaction_threads > 0).then_some(kept_max);
+    let mut sink = Sink { options, trees, memtable_bytes, most_bytes, kept_max, versions, spill };
     let mut state = Replayed {
+        full: Vec::new(),
         memtables: sink.new_memtables(&pool),
         pool,
         last_seqno: sink.versions.last_seqno(),

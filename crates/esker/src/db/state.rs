@@ -25,6 +25,7 @@ use arc_swap::ArcSwap;
 use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
+use super::rest_state::Rest;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
 use super::tree::Tree;
@@ -55,9 +56,16 @@ use crate::write::commit::Committer;
 #[derive(Clone)]
 pub(crate) struct Frozen {
     pub memtables: Memtables,
-    /// Logs with a smaller number hold only flushed data once these memtables are flushed.
-    pub logs_below: u64,
-    /// Ordinal of the first record of the log with that number.
+    /// The log that comes after those of these memtables. Logs with a smaller number hold only flushed
+    /// data once these memtables are flushed. `None` if older logs also hold newer data.
+    pub next_log: Option<NextLog>,
+}
+
+/// The log behind those of immutable memtables.
+#[derive(Clone, Copy)]
+pub(crate) struct NextLog {
+    pub number: u64,
+    /// Ordinal of its first record.
     pub first_ordinal: u64,
 }
 
@@ -66,10 +74,17 @@ pub(crate) struct Frozen {
 pub(crate) struct Queue {
     /// Immutable memtables to flush, oldest first.
     pub frozen: VecDeque<Frozen>,
+    /// Number of them, at the front, that the opening recovered from logs.
+    pub recovered: usize,
     /// Table fragments that running compactions read.
     pub busy: BusySet,
     /// Number of running compactions.
     pub running: usize,
+    /// Number of rest compactions among them. A caller that waits for compactions does not wait for
+    /// these.
+    pub resting: usize,
+    /// When the store is at rest, and what it may do then.
+    pub rest: Rest,
     /// Whether a caller compacts manually, or waits to; no other compaction starts.
     pub exclusive: bool,
     /// Number of space waiters. While there is one, compactions give up their space and wait.

@@ -74,6 +74,8 @@ impl DbInner {
             compactions: counters.compactions.get(),
             compaction_bytes: counters.compaction_bytes.get(),
             compaction_read_bytes: counters.compaction_read_bytes.get(),
+            rest_compactions: counters.rest_compactions.get(),
+            rest_bytes: counters.rest_bytes.get(),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
             slowed_us: counters.slowed_us.get(),
             yielded_us: counters.yielded_us.get(),

@@ -50,6 +50,10 @@ pub struct Counters {
     pub compaction_bytes: Counter,
     /// Bytes of tables read by compactions.
     pub compaction_read_bytes: Counter,
+    /// Compactions of a store at rest.
+    pub rest_compactions: Counter,
+    /// Bytes of tables written by those compactions.
+    pub rest_bytes: Counter,
     /// Microseconds for which writers were delayed by the write throttle or by the search for
     /// empty-range hints.
     pub slowed_us: Counter,
@@ -188,6 +192,10 @@ pub struct Metrics {
     pub compaction_bytes: u64,
     /// Bytes of tables read by compactions.
     pub compaction_read_bytes: u64,
+    /// Part of `compactions` that a store at rest did (option `rest_compaction`).
+    pub rest_compactions: u64,
+    /// Part of `compaction_bytes` that a store at rest wrote.
+    pub rest_bytes: u64,
     /// Compaction debt: bytes that wait to be pushed down or merged.
     pub debt_bytes: u64,
     /// Microseconds for which writers were delayed by the write throttle or by the search for

@@ -131,6 +131,10 @@ rows! {
             "Bytes of tables written by compactions.";
         compaction_read_bytes, "esker_compaction_read_bytes", counter, "bytes",
             "Bytes of tables read by compactions.";
+        rest_compactions, "esker_rest_compactions", counter, "",
+            "Part of the compactions that a store at rest did.";
+        rest_bytes, "esker_rest_bytes", counter, "bytes",
+            "Part of the bytes of tables written by compactions that a store at rest wrote.";
         debt_bytes, "esker_debt_bytes", gauge, "bytes",
             "Compaction debt: bytes that wait to be flushed, pushed down or merged.";
         slowed_us, "esker_slowed_seconds", counter, "seconds",

@@ -504,6 +504,9 @@ mod tests {
         fn publish_hints(&self, _: Arc<Hints>) {}
         fn request_hint_search(&self, _: Vec<u8>) {}
         fn close_log(&self, _: LogWriter) {}
+        fn wait_recovered(&self) -> Result<()> {
+            Ok(())
+        }
         fn counters(&self) -> &Counters {
             &self.counters
         }
@@ -519,6 +522,7 @@ mod tests {
             ),
             others_bytes: 0,
             next_seqno: 1,
+            recovered: false,
             unlogged: false,
             next_log_requested: false,
             hints: HintKeeper::new(KeyOrder::Bytewise, &Thresholds::default()),
@@ -540,6 +544,9 @@ mod tests {
             fn publish_hints(&self, _: Arc<Hints>) {}
             fn request_hint_search(&self, _: Vec<u8>) {}
             fn close_log(&self, _: LogWriter) {}
+            fn wait_recovered(&self) -> Result<()> {
+                Ok(())
+            }
             fn counters(&self) -> &Counters {
                 &self.0
             }

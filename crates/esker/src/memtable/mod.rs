@@ -56,7 +56,7 @@ struct RangeDeleteSets {
 pub struct MemEntry<'a> {
     /// The entry's sequence number.
     pub seqno: SeqNo,
-    /// [`Kind::Put`] or [`Kind::Delete`].
+    /// The entry's kind, never [`Kind::RangeDelete`].
     pub kind: Kind,
     /// The value; empty for a tombstone.
     pub value: &'a [u8],

@@ -5,6 +5,7 @@
 //! than the read state. It may be missing from the read, but only as a whole.
 
 pub mod get;
+mod get_merged;
 mod iter_pool;
 mod multi_get;
 pub mod scan;
@@ -15,6 +16,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::base::expiry;
 use crate::base::keyspace::TreeId;
 use crate::base::range_delete::RangeDeleteView;
 use crate::error::Result;
@@ -192,6 +194,23 @@ pub struct Slice(Pinned);
 enum Pinned {
     Memtable(MemSlice),
     Block(BlockSlice),
+    /// A stored value in a memtable that begins with the time at which it expires.
+    Expiring(MemSlice),
+    /// A value made of merge operands.
+    Merged(Arc<[u8]>),
+}
+
+impl Slice {
+    /// Wraps the stored value of a put that expires.
+    pub(crate) fn expiring(stored: MemSlice) -> Slice {
+        Slice(Pinned::Expiring(stored))
+    }
+}
+
+impl From<Arc<[u8]>> for Slice {
+    fn from(value: Arc<[u8]>) -> Slice {
+        Slice(Pinned::Merged(value))
+    }
 }
 
 impl From<MemSlice> for Slice {
@@ -214,6 +233,8 @@ impl Deref for Slice {
         match &self.0 {
             Pinned::Memtable(slice) => slice,
             Pinned::Block(slice) => slice,
+            Pinned::Expiring(stored) => expiry::split(stored).1,
+            Pinned::Merged(value) => value,
         }
     }
 }

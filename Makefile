@@ -30,7 +30,7 @@ uninstall: ## what install put there, with the same PREFIX and DESTDIR
 check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy && cargo xtask options --check && cargo xtask results --check
-	cargo xtask headers --check
+	cargo xtask headers --check && cargo xtask metrics --check
 
 fuzz:   ## every decoder for a minute; random operations, and random calls through C, longer
 	scripts/fuzz.sh
@@ -75,7 +75,7 @@ coverage: ## which lines of the engine its tests run, by folder, and each line t
 	scripts/coverage.sh
 
 docs:   ## generated documents, the C header and the API's pages
-	cargo xtask options && cargo xtask headers
+	cargo xtask options && cargo xtask metrics && cargo xtask headers
 	cargo doc --workspace --no-deps
 
 capi:   ## target/c/: libesker.so, libesker.a and esker.h

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests both C interfaces under AddressSanitizer, with leak detection: calls with invalid arguments,
-# re-entrant calls, and SEQUENCES (2000) random sequences of calls per interface.
+# re-entrant calls, keyspaces, and SEQUENCES (2000) random sequences of calls per test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,4 +12,5 @@ fi
 host=$(rustc +nightly --version --verbose | sed -n 's/^host: //p')
 export RUSTFLAGS="-Zsanitizer=address ${RUSTFLAGS:-}" SEQUENCES="${SEQUENCES:-2000}"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/asan
-cargo +nightly test --target "$host" --package esker-c --test invalid_arguments --test reentry --test sequences
+cargo +nightly test --target "$host" --package esker-c --test invalid_arguments --test keyspaces \
+    --test reentry --test sequences

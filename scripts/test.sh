@@ -22,6 +22,7 @@ bindings)
     ;;
 engine)
     step cargo test --workspace
+    step cargo test --package esker --features tracing --test tracing_listener
     step scripts/limits.sh
     step scripts/package.sh
     step env QUICK=yes scripts/mapped.sh
@@ -43,6 +44,7 @@ esac
 
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings
+step cargo clippy --package esker --features tracing --all-targets -- -D warnings
 
 engine=$(mktemp)
 bindings=$(mktemp)

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
+use crate::document;
+
 const FILE: &str = "bindings/c/include/esker.h";
 
 /// Files whose public items form the header, in order.
@@ -17,6 +19,8 @@ const SOURCES: &[&str] = &[
     "own/batch.rs",
     "own/read.rs",
     "own/iter.rs",
+    "own/keyspace.rs",
+    "own/keyspace_data.rs",
 ];
 
 const INTRODUCTION: &str = "\
@@ -24,12 +28,13 @@ const INTRODUCTION: &str = "\
  *
  * Ownership:
  *  1. An object returned by an esker_*_create function or by esker_open is freed once, by the
- *     function of the same type that ends in _destroy. Freeing NULL does nothing. The store may be
- *     freed before or after its iterators and snapshots. They stay readable until the store is
- *     opened again, removed or repaired. Then they may fail, but return no other data.
+ *     function of the same type that ends in _destroy, and a keyspace by esker_keyspace_close.
+ *     Freeing NULL does nothing. The store may be freed before or after its iterators, snapshots
+ *     and keyspaces. Iterators and snapshots stay readable until the store is opened again, removed
+ *     or repaired. Then they may fail, but return no other data. Keyspaces fail with ESKER_CLOSED.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
- *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names and values of
- *     options are UTF-8.
+ *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces, and
+ *     names and values of options, are UTF-8.
  *  3. A returned value or text belongs to the caller and is freed with esker_free (or free). Keys
  *     and values of an iterator, and values passed to a callback, are borrowed until the iterator
  *     moves or the callback returns.
@@ -39,10 +44,10 @@ const INTRODUCTION: &str = "\
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
  *     crash. A freed handle must not be used.
  *
- * Threads: a store may be used by many threads at once, as may a snapshot; options, batches and
- * iterators by one at a time. The caller's own functions (comparators, filters) are called from
- * any thread. They must not throw or jump out, and must not use the store they are called for: its
- * functions then fail with ESKER_INVALID_ARGUMENT.
+ * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
+ * batches and iterators by one at a time. The caller's own functions (comparators, filters) are
+ * called from any thread. They must not throw or jump out, and must not use the store they are
+ * called for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *
  * Keys have at most 1 MiB, values at most 1 GiB.
  */";
@@ -74,18 +79,11 @@ pub fn render(root: &Path) -> Result<String, String> {
 
 /// Writes the header.
 pub fn write(root: &Path) -> Result<(), String> {
-    let path = root.join(FILE);
-    std::fs::write(&path, render(root)?).map_err(|error| format!("{}: {error}", path.display()))
+    document::write(root, FILE, &render(root)?)
 }
 
 /// Checks that the header equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
-    let path = root.join(FILE);
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    if found == render(root)? {
-        return Ok(());
-    }
-    Err(format!(
-        "{FILE} differs from the generated header: run `cargo xtask headers` and commit it"
-    ))
+    let advice = "the generated header: run `cargo xtask headers` and commit it";
+    document::check(root, FILE, &render(root)?, advice)
 }

@@ -1,7 +1,9 @@
 //! Checks of the source tree and generated documents, as a library so that tests run them.
 
 pub mod api;
+mod document;
 pub mod headers;
+pub mod metrics;
 pub mod options;
 pub mod results;
 pub mod tidy;

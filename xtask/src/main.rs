@@ -1,5 +1,6 @@
 //! `cargo xtask tidy` checks the structure of the source tree. `cargo xtask options [--check]`
-//! writes `docs/options.md` from the option table, or checks that it is current.
+//! writes `docs/options.md` from the option table, or checks that it is current, and
+//! `cargo xtask metrics [--check]` does the same for `docs/metrics.md` and the metrics table.
 //! `cargo xtask results [--check]` does the same for the README's result table and its chart, and
 //! `cargo xtask headers [--check]` for the header of the C interface. `cargo xtask api [--list]` counts
 //! the items of the public interface.
@@ -22,12 +23,13 @@ fn main() -> ExitCode {
         ["results"] => xtask::results::write(&root),
         ["results", "--check"] => xtask::results::check(&root),
         ["options", "--check"] => xtask::options::check(&root),
+        ["metrics"] => xtask::metrics::write(&root),
+        ["metrics", "--check"] => xtask::metrics::check(&root),
         ["headers"] => xtask::headers::write(&root),
         ["headers", "--check"] => xtask::headers::check(&root),
-        _ => {
-            Err("usage: cargo xtask tidy | api [--list] | (options | results | headers) [--check]"
-                .into())
-        }
+        _ => Err("usage: cargo xtask tidy | api [--list] | \
+                  (options | metrics | results | headers) [--check]"
+            .into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

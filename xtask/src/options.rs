@@ -4,7 +4,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use esker::internals::is_of_keyspaces;
 use esker::{OPTIONS, OptionSpec};
+
+use crate::document;
 
 const FILE: &str = "docs/options.md";
 
@@ -18,14 +21,16 @@ Each option is a field of `Options`, a name for `Options::set` and `Db::set_opti
 written in any case and with `-` for `_`; the aliases are what other stores call the same thing.
 Sizes take `k`, `m`, `g` in powers of 1,024. `auto` is worked out when the store is opened.
 Options that change *while open* take effect through `Db::set_option` without closing the store.
+A keyspace can have its own value of the options *per keyspace*: `KeyspaceOptions::set`, or
+`esker keyspace create DB NAME --set NAME=VALUE`. The value is recorded in the store.
 
 ";
 
 /// Renders the document.
 pub fn render() -> String {
     let mut text = String::from(INTRODUCTION);
-    text += "| option | default | range | unit | changeable | also called |\n";
-    text += "|---|---|---|---|---|---|\n";
+    text += "| option | default | range | unit | changeable | per keyspace | also called |\n";
+    text += "|---|---|---|---|---|---|---|\n";
     for spec in OPTIONS.iter() {
         let _ = writeln!(text, "{}", row(spec));
     }
@@ -44,6 +49,7 @@ fn row(spec: &OptionSpec) -> String {
         spec.range.to_string().replace('|', "\\|"),
         spec.unit.to_string(),
         spec.mutability.to_string(),
+        if is_of_keyspaces(spec.name) { "yes" } else { "" }.to_string(),
         aliases.join(" "),
     ];
     format!("| {} |", cells.join(" | "))
@@ -51,20 +57,12 @@ fn row(spec: &OptionSpec) -> String {
 
 /// Writes the document.
 pub fn write(root: &Path) -> Result<(), String> {
-    let path = root.join(FILE);
-    let parent = path.parent().unwrap_or(root);
-    std::fs::create_dir_all(parent)
-        .and_then(|()| std::fs::write(&path, render()))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    document::write(root, FILE, &render())
 }
 
 /// Checks that the document equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
-    let found = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
-    if found == render() {
-        return Ok(());
-    }
-    Err(format!("{FILE} differs from the table of options: run `cargo xtask options`"))
+    document::check(root, FILE, &render(), "the table of options: run `cargo xtask options`")
 }
 
 #[cfg(test)]
@@ -78,5 +76,15 @@ mod tests {
             assert!(text.contains(&format!("| `{}` |", spec.name)), "{}", spec.name);
             assert!(spec.doc.ends_with('.'), "{}", spec.name);
         }
+    }
+
+    #[test]
+    fn rows_say_which_options_a_keyspace_can_have() {
+        let cell = |name: &str| {
+            let spec = OPTIONS.iter().find(|spec| spec.name == name).unwrap();
+            let row = row(spec);
+            row.split(" | ").nth(5).unwrap().to_string()
+        };
+        assert_eq!((cell("compression").as_str(), cell("wal_io").as_str()), ("yes", ""));
     }
 }

@@ -6,6 +6,11 @@ fn header_is_current() {
 }
 
 #[test]
+fn metrics_page_is_current() {
+    xtask::metrics::check(&xtask::root()).unwrap();
+}
+
+#[test]
 fn options_page_is_current() {
     xtask::options::check(&xtask::root()).unwrap();
 }

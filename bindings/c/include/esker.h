@@ -2,12 +2,13 @@
  *
  * Ownership:
  *  1. An object returned by an esker_*_create function or by esker_open is freed once, by the
- *     function of the same type that ends in _destroy. Freeing NULL does nothing. The store may be
- *     freed before or after its iterators and snapshots. They stay readable until the store is
- *     opened again, removed or repaired. Then they may fail, but return no other data.
+ *     function of the same type that ends in _destroy, and a keyspace by esker_keyspace_close.
+ *     Freeing NULL does nothing. The store may be freed before or after its iterators, snapshots
+ *     and keyspaces. Iterators and snapshots stay readable until the store is opened again, removed
+ *     or repaired. Then they may fail, but return no other data. Keyspaces fail with ESKER_CLOSED.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
- *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names and values of
- *     options are UTF-8.
+ *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces, and
+ *     names and values of options, are UTF-8.
  *  3. A returned value or text belongs to the caller and is freed with esker_free (or free). Keys
  *     and values of an iterator, and values passed to a callback, are borrowed until the iterator
  *     moves or the callback returns.
@@ -17,10 +18,10 @@
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
  *     crash. A freed handle must not be used.
  *
- * Threads: a store may be used by many threads at once, as may a snapshot; options, batches and
- * iterators by one at a time. The caller's own functions (comparators, filters) are called from
- * any thread. They must not throw or jump out, and must not use the store they are called for: its
- * functions then fail with ESKER_INVALID_ARGUMENT.
+ * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
+ * batches and iterators by one at a time. The caller's own functions (comparators, filters) are
+ * called from any thread. They must not throw or jump out, and must not use the store they are
+ * called for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *
  * Keys have at most 1 MiB, values at most 1 GiB.
  */
@@ -61,8 +62,17 @@
 // A defect in Esker; please report the message.
 #define ESKER_INTERNAL 9
 
-// The named store or backup does not exist; nothing was changed.
+// The named store, keyspace or backup does not exist; nothing was changed.
 #define ESKER_NOT_FOUND 10
+
+// A transaction conflicts with another commit; nothing was written. Run the transaction again.
+#define ESKER_CONFLICT 11
+
+// The wait for a lock ended without the lock; nothing was written.
+#define ESKER_BUSY 12
+
+// Transactions wait for each other's locks; nothing was written. Run the transaction again.
+#define ESKER_DEADLOCK 13
 
 // The store's option `durability` decides.
 #define ESKER_DURABILITY_DEFAULT 0
@@ -76,15 +86,32 @@
 // A completed write survives a power loss.
 #define ESKER_DURABILITY_SYNC 3
 
+// Kind of an operation: a put of a key and a value.
+#define ESKER_OPERATION_PUT 1
+
+// Kind of an operation: a delete of a key.
+#define ESKER_OPERATION_DELETE 2
+
+// Kind of an operation: a deletion of the keys from a start (inclusive) to an end (exclusive).
+#define ESKER_OPERATION_DELETE_RANGE 3
+
 // Operations applied atomically. A batch may be used by one thread at a time.
 typedef struct esker_batch_t esker_batch_t;
 
 // An open store. Many threads may call functions on it concurrently, except `esker_db_destroy`.
 typedef struct esker_db_t esker_db_t;
 
-// An iterator over the keys of a store. It reads the store's state at its creation, or the given
+// An iterator over the keys of a keyspace. It reads the state at its creation, or the given
 // snapshot. It may be used by one thread at a time, and freed before or after the store.
 typedef struct esker_iter_t esker_iter_t;
+
+// Options of a new keyspace. They are stored with it.
+typedef struct esker_keyspace_options_t esker_keyspace_options_t;
+
+// A keyspace: an ordered map of its own within a store, with its own key order and options. Many
+// threads may call functions on it concurrently, except `esker_keyspace_close`. It may be closed
+// before or after the store.
+typedef struct esker_keyspace_t esker_keyspace_t;
 
 // An in-memory file system. Its stores are lost once its last handle and last store are freed.
 typedef struct esker_memory_t esker_memory_t;
@@ -118,6 +145,16 @@ typedef void (*esker_visit_delete_t)(void*, const uint8_t*, size_t);
 
 // Receives a range deletion: state, start (inclusive), its length, end (exclusive), its length.
 typedef void (*esker_visit_delete_range_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
+
+// Receives an operation: state, number of its keyspace, its kind (`ESKER_OPERATION_PUT` and so
+// on), the key or start, its length, the value or end (NULL for a delete), its length.
+typedef void (*esker_visit_operation_t)(void*,
+                                        uint32_t,
+                                        int32_t,
+                                        const uint8_t*,
+                                        size_t,
+                                        const uint8_t*,
+                                        size_t);
 
 // Receives a value: state, value, value length. The value is valid only during the call.
 typedef void (*esker_visit_value_t)(void*, const uint8_t*, size_t);
@@ -158,6 +195,17 @@ int32_t esker_options_set_comparator(esker_options_t *options,
                                      esker_name_t name,
                                      char **message);
 
+// Adds a key order that keyspaces of the store may have, with the arguments of
+// `esker_options_set_comparator`. A keyspace names it (`esker_keyspace_options_set_key_order`). A
+// store that ever had a keyspace of this order is opened and repaired only with the order among
+// its options. Of several orders with one name, the first is used.
+int32_t esker_options_add_comparator(esker_options_t *options,
+                                     void *state,
+                                     esker_destructor_t destructor,
+                                     esker_compare_t compare,
+                                     esker_name_t name,
+                                     char **message);
+
 // Replaces the Bloom filter by the caller's filter functions. `create` returns memory allocated
 // with `malloc`. `may_match` must not return 0 for a key in the filter.
 int32_t esker_options_set_filter(esker_options_t *options,
@@ -190,9 +238,10 @@ int32_t esker_open_read_only(const char *path,
                              esker_db_t **db,
                              char **message);
 
-// Closes the store and waits for running calls. Later calls fail with `ESKER_CLOSED`. Existing
-// iterators and snapshots stay readable until the store is opened again, removed or repaired.
-// After that they may fail, but they never return wrong data. Closing twice is allowed.
+// Closes the store and waits for running calls. Later calls, also on its keyspaces, fail with
+// `ESKER_CLOSED`. Existing iterators and snapshots stay readable until the store is opened again,
+// removed or repaired. After that they may fail, but they never return wrong data. Closing twice
+// is allowed.
 int32_t esker_close(const esker_db_t *db, char **message);
 
 // Frees the handle, and closes the store if it is open. No other call may be running on it.
@@ -311,17 +360,51 @@ int32_t esker_batch_delete_range(esker_batch_t *batch,
                                  size_t end_len,
                                  char **message);
 
+// Adds a put in a keyspace. The write of the batch fails if the keyspace is of another store or of
+// another opening, or was dropped.
+int32_t esker_batch_put_in(esker_batch_t *batch,
+                           const esker_keyspace_t *keyspace,
+                           const uint8_t *key,
+                           size_t key_len,
+                           const uint8_t *value,
+                           size_t value_len,
+                           char **message);
+
+// Adds a delete in a keyspace; see `esker_batch_put_in`.
+int32_t esker_batch_delete_in(esker_batch_t *batch,
+                              const esker_keyspace_t *keyspace,
+                              const uint8_t *key,
+                              size_t key_len,
+                              char **message);
+
+// Adds a range deletion in a keyspace, from `start` (inclusive) to `end` (exclusive); see
+// `esker_batch_put_in`.
+int32_t esker_batch_delete_range_in(esker_batch_t *batch,
+                                    const esker_keyspace_t *keyspace,
+                                    const uint8_t *start,
+                                    size_t start_len,
+                                    const uint8_t *end,
+                                    size_t end_len,
+                                    char **message);
+
 // Appends the operations of `other` to `batch`. Both may be the same batch; otherwise `other` is
 // not changed.
 int32_t esker_batch_append(esker_batch_t *batch, const esker_batch_t *other, char **message);
 
 // Calls a function for every operation, in order. With a NULL function, operations of its kind are
-// skipped.
+// skipped. The functions do not learn the keyspace of an operation; see
+// `esker_batch_visit_keyspaces`.
 void esker_batch_iterate(const esker_batch_t *batch,
                          void *state,
                          esker_visit_put_t put,
                          esker_visit_delete_t deleted,
                          esker_visit_delete_range_t range_deleted);
+
+// Calls `visit` for every operation, in order, with the number of its keyspace
+// (`esker_keyspace_id`). Does nothing if `visit` is NULL.
+void esker_batch_visit_keyspaces(const esker_batch_t *batch,
+                                 void *state,
+                                 esker_visit_operation_t visit);
 
 // Creates a snapshot of the current state.
 int32_t esker_snapshot_create(const esker_db_t *db, esker_snapshot_t **snapshot, char **message);
@@ -400,6 +483,178 @@ const uint8_t *esker_iter_value(const esker_iter_t *iter, size_t *value_len);
 // Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,
 // also past either end.
 int32_t esker_iter_failure(const esker_iter_t *iter, char **message);
+
+// Creates options of a keyspace. Those that are not set are the store's; the key order is
+// bytewise.
+esker_keyspace_options_t *esker_keyspace_options_create(void);
+
+// Frees options of a keyspace. Keyspaces opened with them are not affected.
+void esker_keyspace_options_destroy(esker_keyspace_options_t *options);
+
+// Sets an option of a keyspace, by name or alias, from text. `docs/options.md` says which options
+// a keyspace can have of its own. Any other option is a failure.
+int32_t esker_keyspace_options_set(esker_keyspace_options_t *options,
+                                   const char *name,
+                                   const char *value,
+                                   char **message);
+
+// Sets the key order by its name: `esker.bytewise`, `esker.reverse`, or the name of a comparator
+// in the options with which the store was opened. `esker_keyspace_open` fails for any other name.
+int32_t esker_keyspace_options_set_key_order(esker_keyspace_options_t *options,
+                                             const char *name,
+                                             char **message);
+
+// Opens the keyspace `name`, and creates it if it does not exist. NULL `options` select the
+// defaults. Fails with `ESKER_INVALID_ARGUMENT` if the keyspace exists with another key order or
+// other options, and for a name that is empty, longer than 255 bytes, not UTF-8, or has control
+// characters. The keyspace `default` always exists; it has the store's key order and options, and
+// holds the keys of the functions without a keyspace.
+int32_t esker_keyspace_open(const esker_db_t *db,
+                            const char *name,
+                            const esker_keyspace_options_t *options,
+                            esker_keyspace_t **keyspace,
+                            char **message);
+
+// Opens the keyspace `name`, whatever its options are. Sets `*keyspace` to NULL if there is no
+// such keyspace, which is not a failure.
+int32_t esker_keyspace_find(const esker_db_t *db,
+                            const char *name,
+                            esker_keyspace_t **keyspace,
+                            char **message);
+
+// Frees the handle of a keyspace. The keyspace stays. No other call may be running on the handle.
+void esker_keyspace_close(esker_keyspace_t *keyspace);
+
+// Sets `*names` to the names of all keyspaces, one per line: `default`, then the others in
+// alphabetical order. The text must be freed with `esker_free`.
+int32_t esker_keyspaces(const esker_db_t *db, char **names, char **message);
+
+// Gives the keyspace `name` another name. Its handles stay valid. Fails with `ESKER_NOT_FOUND` if
+// there is no such keyspace, and with `ESKER_INVALID_ARGUMENT` for a `new_name` that is in use or
+// not allowed, and for the keyspace `default`.
+int32_t esker_keyspace_rename(const esker_db_t *db,
+                              const char *name,
+                              const char *new_name,
+                              char **message);
+
+// Drops the keyspace `name` with all its keys. The space is freed in the background. Existing
+// iterators go on; every other use of its handles fails with `ESKER_NOT_FOUND`, except
+// `esker_keyspace_name`, `esker_keyspace_id` and `esker_keyspace_close`. The keyspace `default`
+// cannot be dropped.
+int32_t esker_keyspace_drop(const esker_db_t *db, const char *name, char **message);
+
+// Returns the name of a keyspace, which must be freed with `esker_free`; NULL for NULL.
+char *esker_keyspace_name(const esker_keyspace_t *keyspace);
+
+// Returns the number of a keyspace in its store, which no other keyspace ever has; 0 for the
+// keyspace `default` and for NULL.
+uint32_t esker_keyspace_id(const esker_keyspace_t *keyspace);
+
+// Sets a key of a keyspace to a value.
+int32_t esker_keyspace_put(const esker_keyspace_t *keyspace,
+                           const uint8_t *key,
+                           size_t key_len,
+                           const uint8_t *value,
+                           size_t value_len,
+                           int32_t durability,
+                           char **message);
+
+// Deletes a key of a keyspace. A missing key is not a failure.
+int32_t esker_keyspace_delete(const esker_keyspace_t *keyspace,
+                              const uint8_t *key,
+                              size_t key_len,
+                              int32_t durability,
+                              char **message);
+
+// Deletes a key of a keyspace, and sets `*existed` to 1 if it existed, else to 0. No write of
+// another thread comes between the check and the delete. The check may read a file, so
+// `esker_keyspace_delete` is cheaper. `existed` may be NULL.
+int32_t esker_keyspace_remove(const esker_keyspace_t *keyspace,
+                              const uint8_t *key,
+                              size_t key_len,
+                              uint8_t *existed,
+                              char **message);
+
+// Deletes the keys of a keyspace from `start` (inclusive) to `end` (exclusive) with one range
+// deletion.
+int32_t esker_keyspace_delete_range(const esker_keyspace_t *keyspace,
+                                    const uint8_t *start,
+                                    size_t start_len,
+                                    const uint8_t *end,
+                                    size_t end_len,
+                                    int32_t durability,
+                                    char **message);
+
+// Deletes all keys of a keyspace with one range deletion. Fails with `ESKER_INVALID_ARGUMENT` for
+// the keyspace `default`, which has no greatest key.
+int32_t esker_keyspace_clear(const esker_keyspace_t *keyspace, char **message);
+
+// Reads the value of a key of a keyspace. The arguments after `keyspace` are those of `esker_get`.
+int32_t esker_keyspace_get(const esker_keyspace_t *keyspace,
+                           const esker_snapshot_t *snapshot,
+                           const uint8_t *key,
+                           size_t key_len,
+                           uint8_t **value,
+                           size_t *value_len,
+                           char **message);
+
+// Reads the value of a key of a keyspace and passes it to `visit` without a copy. The arguments
+// after `keyspace` are those of `esker_get_visit`.
+int32_t esker_keyspace_get_visit(const esker_keyspace_t *keyspace,
+                                 const esker_snapshot_t *snapshot,
+                                 uint8_t fill_cache,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 void *state,
+                                 esker_visit_value_t visit,
+                                 char **message);
+
+// Reads the values of `count` keys of a keyspace as of one moment. `keys` and `key_lens` have the
+// keys. `values` and `value_lens` have `count` places each. A place gets a copy of the value,
+// which must be freed with `esker_free`, or NULL if the key is missing. A failed call sets every
+// place to NULL, unless one of the last two arrays is NULL.
+int32_t esker_keyspace_multi_get(const esker_keyspace_t *keyspace,
+                                 size_t count,
+                                 const uint8_t *const *keys,
+                                 const size_t *key_lens,
+                                 uint8_t **values,
+                                 size_t *value_lens,
+                                 char **message);
+
+// Sets `*found` to 1 if a keyspace has the key, else to 0.
+int32_t esker_keyspace_contains(const esker_keyspace_t *keyspace,
+                                const uint8_t *key,
+                                size_t key_len,
+                                uint8_t *found,
+                                char **message);
+
+// Creates an iterator over the keys of a keyspace, in its key order. The arguments after
+// `keyspace` are those of `esker_iter_create`. The iterator continues over the old keys if the
+// keyspace is dropped.
+int32_t esker_keyspace_iter_create(const esker_keyspace_t *keyspace,
+                                   const esker_snapshot_t *snapshot,
+                                   const uint8_t *start,
+                                   size_t start_len,
+                                   const uint8_t *end,
+                                   size_t end_len,
+                                   uint8_t fill_cache,
+                                   esker_iter_t **iter,
+                                   char **message);
+
+// Compacts the keys of a keyspace between `start` and `end` into the deepest level and waits until
+// that is done. A NULL `start` or `end` means no bound.
+int32_t esker_keyspace_compact_range(const esker_keyspace_t *keyspace,
+                                     const uint8_t *start,
+                                     size_t start_len,
+                                     const uint8_t *end,
+                                     size_t end_len,
+                                     char **message);
+
+// Sets `*size_bytes` to the approximate size of a keyspace in the tables, in bytes. Data that is
+// only in memory is not counted.
+int32_t esker_keyspace_size_bytes(const esker_keyspace_t *keyspace,
+                                  uint64_t *size_bytes,
+                                  char **message);
 
 #ifdef __cplusplus
 }  // extern "C"

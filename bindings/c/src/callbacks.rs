@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. The functions are called only while the object is alive, from any thread.
 //! 2. They cannot use their own store through its handle (`esker_db_t`) of `esker_open`.
-//! 3. The destructor runs once, after the last store, iterator and option that uses the object is
-//!    freed.
+//! 3. The destructor runs once, after the last store, keyspace, iterator and option that uses the
+//!    object is freed.
 
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -25,8 +25,14 @@ pub const ESKER_READ_ONLY: i32 = 7;
 pub const ESKER_CLOSED: i32 = 8;
 /// A defect in Esker; please report the message.
 pub const ESKER_INTERNAL: i32 = 9;
-/// The named store or backup does not exist; nothing was changed.
+/// The named store, keyspace or backup does not exist; nothing was changed.
 pub const ESKER_NOT_FOUND: i32 = 10;
+/// A transaction conflicts with another commit; nothing was written. Run the transaction again.
+pub const ESKER_CONFLICT: i32 = 11;
+/// The wait for a lock ended without the lock; nothing was written.
+pub const ESKER_BUSY: i32 = 12;
+/// Transactions wait for each other's locks; nothing was written. Run the transaction again.
+pub const ESKER_DEADLOCK: i32 = 13;
 
 /// A code other than [`ESKER_OK`], and its message.
 #[derive(Debug, Clone)]
@@ -73,6 +79,9 @@ fn code_of(kind: ErrorKind) -> i32 {
         ErrorKind::Incompatible => ESKER_INCOMPATIBLE,
         ErrorKind::ReadOnly => ESKER_READ_ONLY,
         ErrorKind::Closed => ESKER_CLOSED,
+        ErrorKind::Conflict => ESKER_CONFLICT,
+        ErrorKind::Busy => ESKER_BUSY,
+        ErrorKind::Deadlock => ESKER_DEADLOCK,
         _ => ESKER_INTERNAL,
     }
 }

@@ -29,6 +29,7 @@ static void leveldb_store(const char *path) {
 int main(int argc, char **argv) {
   char path[2][4096], *message = NULL;
   esker_db_t *db = NULL;
+  esker_keyspace_t *keyspace = NULL;
   if (argc != 2) fail("usage", "beside_leveldb DIRECTORY");
   if (mkdir(argv[1], 0700) != 0) fail("mkdir", argv[1]);
   snprintf(path[0], sizeof path[0], "%s/leveldb", argv[1]);
@@ -44,6 +45,12 @@ int main(int argc, char **argv) {
   if (esker_put(db, (const uint8_t *)"key", 3, (const uint8_t *)"value", 5, ESKER_DURABILITY_SYNC,
                 &message) != ESKER_OK)
     fail("esker_put", message);
+  if (esker_keyspace_open(db, "keyspace", NULL, &keyspace, &message) != ESKER_OK)
+    fail("esker_keyspace_open", message);
+  if (esker_keyspace_put(keyspace, (const uint8_t *)"key", 3, (const uint8_t *)"value", 5,
+                         ESKER_DURABILITY_SYNC, &message) != ESKER_OK)
+    fail("esker_keyspace_put", message);
+  esker_keyspace_close(keyspace);
   esker_db_destroy(db);
   puts("beside_leveldb: ok");
   return 0;

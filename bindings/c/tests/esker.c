@@ -58,6 +58,101 @@ static void walk(esker_db_t *db) {
     esker_iter_destroy(iter);
 }
 
+static int backwards(void *state, const char *a, size_t a_len, const char *b, size_t b_len) {
+    size_t shared = a_len < b_len ? a_len : b_len;
+    int order = memcmp(b, a, shared);
+    (void)state;
+    return order != 0 ? order : (a_len < b_len) - (a_len > b_len);
+}
+
+static const char *backwards_name(void *state) {
+    (void)state;
+    return "esker.c.backwards";
+}
+
+static void sum(void *state, uint32_t keyspace, int32_t kind, const uint8_t *first,
+                size_t first_len, const uint8_t *second, size_t second_len) {
+    (void)first, (void)first_len, (void)second, (void)second_len;
+    *(uint32_t *)state += 10 * keyspace + (uint32_t)kind;
+}
+
+static int has(esker_keyspace_t *keyspace, const esker_snapshot_t *snapshot, const char *key) {
+    uint8_t *value = NULL;
+    size_t length = 0;
+    int found;
+    CHECK(esker_keyspace_get(keyspace, snapshot, bytes(key), strlen(key), &value, &length,
+                             &message) == ESKER_OK);
+    found = value != NULL;
+    esker_free(value);
+    return found;
+}
+
+/* Two keyspaces: a batch over both, a snapshot, the order of one, many keys at once. */
+static void keyspaces(esker_db_t *db, esker_batch_t *batch) {
+    esker_keyspace_options_t *options = esker_keyspace_options_create();
+    esker_keyspace_t *users = NULL, *events = NULL, *none = NULL;
+    esker_snapshot_t *snapshot = NULL;
+    esker_iter_t *iter = NULL;
+    const uint8_t *keys[2];
+    size_t lengths[2] = {1, 1}, value_lengths[2], length = 0;
+    uint8_t *values[2], found = 2;
+    uint32_t total = 0;
+    uint64_t size = 0;
+    char *text = NULL;
+
+    CHECK(esker_keyspace_options_set(options, "compression", "none", &message) == ESKER_OK);
+    CHECK(esker_keyspace_options_set_key_order(options, "esker.c.backwards", &message) == ESKER_OK);
+    CHECK(esker_keyspace_open(db, "users", NULL, &users, &message) == ESKER_OK);
+    CHECK(esker_keyspace_open(db, "events", options, &events, &message) == ESKER_OK);
+    esker_keyspace_options_destroy(options);
+    CHECK(esker_keyspace_find(db, "none", &none, &message) == ESKER_OK && none == NULL);
+    CHECK(esker_keyspaces(db, &text, &message) == ESKER_OK);
+    CHECK(strcmp(text, "default\nevents\nusers") == 0);
+    esker_free(text);
+
+    CHECK(esker_keyspace_put(users, bytes("x"), 1, bytes("1"), 1, ESKER_DURABILITY_DEFAULT,
+                             &message) == ESKER_OK);
+    CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_OK);
+    esker_batch_clear(batch);
+    CHECK(esker_batch_delete_in(batch, users, bytes("x"), 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put_in(batch, users, bytes("y"), 1, bytes("1"), 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put_in(batch, events, bytes("a"), 1, bytes("1"), 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put_in(batch, events, bytes("b"), 1, bytes("22"), 2, &message) == ESKER_OK);
+    esker_batch_visit_keyspaces(batch, &total, sum);
+    CHECK(total == 20 * esker_keyspace_id(users) + 20 * esker_keyspace_id(events) +
+                       ESKER_OPERATION_DELETE + 3 * ESKER_OPERATION_PUT);
+    CHECK(esker_write(db, batch, ESKER_DURABILITY_SYNC, &message) == ESKER_OK);
+    CHECK(!has(users, NULL, "x") && has(users, snapshot, "x") && !has(events, snapshot, "a"));
+    CHECK(holds(db, NULL, "y", NULL));
+    esker_snapshot_destroy(snapshot);
+
+    CHECK(esker_keyspace_iter_create(events, NULL, NULL, 0, NULL, 0, 1, &iter, &message) ==
+          ESKER_OK);
+    esker_iter_seek_to_first(iter);
+    CHECK(esker_iter_valid(iter) && *esker_iter_key(iter, &length) == 'b' && length == 1);
+    esker_iter_destroy(iter);
+    keys[0] = bytes("b"), keys[1] = bytes("c");
+    CHECK(esker_keyspace_multi_get(events, 2, keys, lengths, values, value_lengths, &message) ==
+          ESKER_OK);
+    CHECK(values[0] != NULL && value_lengths[0] == 2 && values[1] == NULL);
+    esker_free(values[0]);
+    CHECK(esker_keyspace_remove(events, bytes("b"), 1, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_keyspace_contains(events, bytes("b"), 1, &found, &message) == ESKER_OK);
+    CHECK(found == 0);
+    CHECK(esker_keyspace_compact_range(events, NULL, 0, NULL, 0, &message) == ESKER_OK);
+    CHECK(esker_keyspace_size_bytes(events, &size, &message) == ESKER_OK && size > 0);
+
+    CHECK(esker_keyspace_rename(db, "events", "log", &message) == ESKER_OK);
+    text = esker_keyspace_name(events);
+    CHECK(text != NULL && strcmp(text, "log") == 0);
+    esker_free(text);
+    CHECK(esker_keyspace_drop(db, "log", &message) == ESKER_OK);
+    CHECK(esker_keyspace_clear(events, &message) == ESKER_NOT_FOUND);
+    CHECK(esker_keyspace_clear(users, &message) == ESKER_OK && !has(users, NULL, "y"));
+    esker_keyspace_close(events);
+    esker_keyspace_close(users);
+}
+
 int main(int argc, char **argv) {
     esker_options_t *options = esker_options_create();
     esker_db_t *db = NULL, *copy = NULL;
@@ -70,6 +165,8 @@ int main(int argc, char **argv) {
     CHECK(esker_options_set(options, "block_size", "8KiB", &message) == ESKER_OK);
     CHECK(esker_options_set(options, "block_sise", "1", &message) == ESKER_INVALID_ARGUMENT);
     CHECK(strstr(message, "block_size_bytes") != NULL);
+    CHECK(esker_options_add_comparator(options, NULL, NULL, backwards, backwards_name, &message) ==
+          ESKER_OK);
     CHECK(esker_open(argv[1], options, &db, &message) == ESKER_OK);
     CHECK(esker_open(argv[1], options, &copy, &message) == ESKER_LOCKED && copy == NULL);
 
@@ -83,6 +180,7 @@ int main(int argc, char **argv) {
     CHECK(esker_write(db, batch, ESKER_DURABILITY_SYNC, &message) == ESKER_OK);
     CHECK(holds(db, NULL, "a", NULL) && holds(db, NULL, "b", "2") && holds(db, snapshot, "a", "1"));
     walk(db);
+    keyspaces(db, batch);
 
     CHECK(esker_flush(db, &message) == ESKER_OK);
     CHECK(esker_compact_range(db, NULL, 0, NULL, 0, &message) == ESKER_OK);
@@ -99,12 +197,12 @@ int main(int argc, char **argv) {
     esker_snapshot_destroy(snapshot);
     esker_db_destroy(db);
 
-    CHECK(esker_open_read_only(other, NULL, &copy, &message) == ESKER_OK);
+    CHECK(esker_open_read_only(other, options, &copy, &message) == ESKER_OK);
     CHECK(holds(copy, NULL, "c", "3"));
     CHECK(esker_delete(copy, bytes("c"), 1, 0, &message) == ESKER_READ_ONLY);
     esker_db_destroy(copy);
     CHECK(esker_open_read_only("/nothing/here", NULL, &copy, &message) == ESKER_NOT_FOUND);
-    CHECK(esker_repair(other, NULL, NULL, &message) == ESKER_OK);
+    CHECK(esker_repair(other, options, NULL, &message) == ESKER_OK);
     CHECK(esker_destroy_store(argv[1], NULL, &message) == ESKER_OK);
     esker_batch_destroy(batch);
     esker_options_destroy(options);

@@ -9,11 +9,13 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
-use common::{c_path, taken};
+use common::{c_path, compared, taken};
 use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::db::*;
 use esker_c::own::iter::*;
+use esker_c::own::keyspace::*;
+use esker_c::own::keyspace_data::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
@@ -88,6 +90,44 @@ fn null_handles_return_error_from_esker_functions() {
 }
 
 #[test]
+fn null_handles_return_error_from_keyspace_functions() {
+    refused! {
+        esker_options_add_comparator(None, null_mut(), None, None, None);
+        esker_keyspace_options_set(None, c"block_size".as_ptr(), c"1".as_ptr());
+        esker_keyspace_options_set(Some(&mut esker_keyspace_options_t::default()), null(), null());
+        esker_keyspace_options_set_key_order(None, c"x".as_ptr());
+        esker_keyspace_options_set_key_order(
+            Some(&mut esker_keyspace_options_t::default()), null());
+        esker_keyspace_open(None, c"x".as_ptr(), None, Some(&mut null_mut()));
+        esker_keyspace_open(None, c"x".as_ptr(), None, None);
+        esker_keyspace_find(None, c"x".as_ptr(), Some(&mut null_mut()));
+        esker_keyspace_find(None, null(), Some(&mut null_mut()));
+        esker_keyspaces(None, Some(&mut null_mut()));
+        esker_keyspace_rename(None, null(), null());
+        esker_keyspace_drop(None, null());
+        esker_keyspace_put(None, null(), 0, null(), 0, 0);
+        esker_keyspace_delete(None, null(), 0, 0);
+        esker_keyspace_remove(None, null(), 0, None);
+        esker_keyspace_delete_range(None, null(), 0, null(), 0, 0);
+        esker_keyspace_clear(None);
+        esker_keyspace_get(None, None, null(), 0, Some(&mut null_mut()), Some(&mut 0));
+        esker_keyspace_get_visit(None, None, 1, null(), 0, null_mut(), None);
+        esker_keyspace_multi_get(None, 0, null(), null(), null_mut(), null_mut());
+        esker_keyspace_multi_get(None, 1, null(), null(), null_mut(), null_mut());
+        esker_keyspace_contains(None, null(), 0, Some(&mut 0));
+        esker_keyspace_iter_create(None, None, null(), 0, null(), 0, 1, Some(&mut null_mut()));
+        esker_keyspace_compact_range(None, null(), 0, null(), 0);
+        esker_keyspace_size_bytes(None, Some(&mut 0));
+        esker_batch_put_in(None, None, null(), 0, null(), 0);
+        esker_batch_put_in(Some(&mut esker_batch_t::default()), None, null(), 0, null(), 0);
+        esker_batch_delete_in(Some(&mut esker_batch_t::default()), None, null(), 0);
+        esker_batch_delete_range_in(None, None, null(), 0, null(), 0);
+        esker_batch_delete_range_in(
+            Some(&mut esker_batch_t::default()), None, null(), 0, null(), 0);
+    }
+}
+
+#[test]
 fn null_handles_are_ignored_by_functions_without_error_code() {
     let mut len = 7;
     // SAFETY: only null pointers.
@@ -98,7 +138,12 @@ fn null_handles_are_ignored_by_functions_without_error_code() {
         esker_iter_seek(None, null(), 3);
         esker_iter_seek_for_prev(None, null(), 3);
         esker_batch_iterate(None, null_mut(), None, None, None);
+        esker_batch_visit_keyspaces(None, null_mut(), None);
     }
+    assert!(esker_keyspace_name(None).is_null());
+    assert_eq!(esker_keyspace_id(None), 0);
+    esker_keyspace_close(None);
+    esker_keyspace_options_destroy(None);
     esker_options_destroy(None);
     esker_memory_destroy(None);
     esker_options_set_memory(None, None);
@@ -337,13 +382,8 @@ unsafe extern "C" fn backwards(
     b: *const c_char,
     b_len: usize,
 ) -> c_int {
-    // SAFETY: the interface passes valid buffers.
-    let (a, b) = unsafe {
-        (
-            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
-            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
-        )
-    };
+    // SAFETY: the arguments of this call.
+    let (a, b) = unsafe { compared(a, a_len, b, b_len) };
     b.cmp(a) as c_int
 }
 
@@ -436,6 +476,7 @@ fn destroy_without_store_succeeds_and_removes_nothing() {
 #[test]
 fn unused_objects_are_freed() {
     esker_batch_destroy(Some(esker_batch_create()));
+    esker_keyspace_options_destroy(Some(esker_keyspace_options_create()));
     leveldb_env_destroy(Some(leveldb_create_default_env()));
     leveldb_readoptions_destroy(Some(leveldb_readoptions_create()));
     leveldb_writebatch_destroy(Some(leveldb_writebatch_create()));
@@ -473,7 +514,7 @@ fn every_entry_point_is_called_in_this_file() {
         let names = named.filter_map(|rest| rest.split(['(', '<']).next());
         entries.extend(names.filter(|n| n.contains('_') && !n.contains('$')).map(str::to_string));
     }
-    assert!(entries.len() > 125, "only {} entry points were found", entries.len());
+    assert!(entries.len() > 155, "only {} entry points were found", entries.len());
     assert_eq!(entries.difference(&met).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 

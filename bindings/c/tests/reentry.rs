@@ -7,9 +7,11 @@ mod common;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use common::{c_path, taken};
+use common::{c_path, compared, taken};
 use esker_c::own::common::*;
 use esker_c::own::db::*;
+use esker_c::own::keyspace::*;
+use esker_c::own::keyspace_data::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
@@ -35,13 +37,7 @@ unsafe extern "C" fn greedy_compare(
     b_len: usize,
 ) -> c_int {
     // SAFETY: the state outlives the store, and the library passes two valid keys.
-    let (greedy, a, b) = unsafe {
-        (
-            &*state.cast::<Greedy>(),
-            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
-            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
-        )
-    };
+    let (greedy, (a, b)) = unsafe { (&*state.cast::<Greedy>(), compared(a, a_len, b, b_len)) };
     let db = greedy.db.swap(null_mut(), std::sync::atomic::Ordering::Relaxed);
     // SAFETY: null, or an open store.
     if let Some(db) = unsafe { db.as_ref() } {
@@ -101,6 +97,87 @@ fn comparator_that_calls_its_own_store_is_refused_without_deadlock() {
         esker_free(value.cast());
         assert_eq!(*greedy.codes.lock().unwrap(), [INVALID; 8]);
         assert_eq!(esker_close(db.as_ref(), None), 0);
+        esker_db_destroy(Some(Box::from_raw(db)));
+    }
+}
+
+/// State of a comparator of a keyspace that uses its own store and keyspace.
+#[derive(Default)]
+struct GreedyInKeyspace {
+    handles: std::sync::Mutex<Option<(usize, usize)>>,
+    codes: std::sync::Mutex<Vec<i32>>,
+}
+
+unsafe extern "C" fn compare_in_keyspace(
+    state: *mut c_void,
+    a: *const c_char,
+    a_len: usize,
+    b: *const c_char,
+    b_len: usize,
+) -> c_int {
+    // SAFETY: the state outlives the store, and the library passes two valid keys.
+    let (greedy, (a, b)) =
+        unsafe { (&*state.cast::<GreedyInKeyspace>(), compared(a, a_len, b, b_len)) };
+    let handles = greedy.handles.lock().unwrap().take();
+    if let Some((db, keyspace)) = handles {
+        let (mut message, mut other) = (null_mut(), null_mut());
+        // SAFETY: handles of an open store and of its keyspace; borrowed bytes, and places for the
+        // results.
+        let codes = unsafe {
+            let db = std::ptr::with_exposed_provenance::<esker_db_t>(db).as_ref();
+            let keyspace = std::ptr::with_exposed_provenance::<esker_keyspace_t>(keyspace).as_ref();
+            let (key, place) = (b"c".as_ptr(), Some(&mut message));
+            [
+                esker_keyspace_put(keyspace, key, 1, null(), 0, 0, place),
+                esker_keyspace_remove(keyspace, key, 1, None, None),
+                esker_keyspace_clear(keyspace, None),
+                esker_keyspace_multi_get(keyspace, 0, null(), null(), null_mut(), null_mut(), None),
+                esker_keyspace_find(db, c"default".as_ptr(), Some(&mut other), None),
+                esker_keyspace_drop(db, c"greedy".as_ptr(), None),
+                esker_put(db, key, 1, null(), 0, 0, None),
+                esker_close(db, None),
+            ]
+        };
+        assert!(taken(&mut message).contains("must not use its own store"));
+        greedy.codes.lock().unwrap().extend(codes);
+    }
+    a.cmp(b) as c_int
+}
+
+#[test]
+fn comparator_of_a_keyspace_that_uses_its_store_or_keyspace_is_refused_without_deadlock() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = c_path(&dir.path().join("db"));
+    let greedy = GreedyInKeyspace::default();
+    let mut options = esker_options_t::default();
+    let mut in_keyspace = esker_keyspace_options_t::default();
+    let (mut db, mut keyspace) = (null_mut(), null_mut());
+    // SAFETY: the state, the options and the texts outlive the store.
+    unsafe {
+        let state = std::ptr::from_ref(&greedy).cast_mut().cast();
+        let (compare, name) = (Some(compare_in_keyspace as _), Some(greedy_name as _));
+        let added =
+            esker_options_add_comparator(Some(&mut options), state, None, compare, name, None);
+        assert_eq!(added, 0);
+        let name = c"test.greedy".as_ptr();
+        assert_eq!(esker_keyspace_options_set_key_order(Some(&mut in_keyspace), name, None), 0);
+        assert_eq!(esker_open(path.as_ptr(), Some(&options), Some(&mut db), None), 0);
+        let (name, place) = (c"greedy".as_ptr(), Some(&mut keyspace));
+        assert_eq!(esker_keyspace_open(db.as_ref(), name, Some(&in_keyspace), place, None), 0);
+        let handles = (db.expose_provenance(), keyspace.expose_provenance());
+        let put = |key: &[u8]| {
+            esker_keyspace_put(keyspace.as_ref(), key.as_ptr(), key.len(), null(), 0, 0, None)
+        };
+        assert_eq!(put(b"a"), 0);
+        *greedy.handles.lock().unwrap() = Some(handles);
+        assert_eq!(put(b"b"), 0);
+        assert_eq!(*greedy.codes.lock().unwrap(), [INVALID; 8]);
+        // A write to another keyspace calls no comparator.
+        *greedy.handles.lock().unwrap() = Some(handles);
+        assert_eq!(esker_put(db.as_ref(), b"a".as_ptr(), 1, null(), 0, 0, None), 0);
+        assert!(greedy.handles.lock().unwrap().take().is_some());
+        assert_eq!(esker_close(db.as_ref(), None), 0);
+        esker_keyspace_close(Some(Box::from_raw(keyspace)));
         esker_db_destroy(Some(Box::from_raw(db)));
     }
 }

@@ -1,7 +1,8 @@
-//! Runs random sequences of calls through both C interfaces and compares each result with a model.
+//! Runs random sequences of calls through both C interfaces, and of calls on keyspaces, and
+//! compares each result with a model.
 //!
-//! `SEQUENCES` is the number of sequences per interface (default 1,000), and `SEED` is the first
-//! seed (default 1). A failure prints its seed: `SEED=N SEQUENCES=1` runs only that sequence.
+//! `SEQUENCES` is the number of sequences per test (default 1,000), and `SEED` is the first seed
+//! (default 1). A failure prints its seed: `SEED=N SEQUENCES=1` runs only that sequence.
 //!
 //! Regression covered: a batch appended to itself.
 #![allow(unsafe_code)]
@@ -9,7 +10,7 @@
 mod random_calls;
 
 use random_calls::model::Rng;
-use random_calls::{leveldb, own};
+use random_calls::{keyspaces, leveldb, own};
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -43,6 +44,15 @@ fn each(run: impl Fn(u64, usize, *mut u32)) {
 fn random_esker_call_sequences_match_model() {
     each(|seed, calls, freed| {
         let mut world = own::RandomCalls::new(seed, freed);
+        (0..calls).for_each(|_| world.step());
+        world.end();
+    });
+}
+
+#[test]
+fn random_keyspace_call_sequences_match_model() {
+    each(|seed, calls, freed| {
+        let mut world = keyspaces::RandomCalls::new(seed, freed);
         (0..calls).for_each(|_| world.step());
         world.end();
     });

@@ -11,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use esker::{Compression, Options};
+use esker::{Compression, KeyOrder, KeyspaceOptions, Options};
+use esker_bindings::orders::Orders;
 use esker_bindings::settings::{Filter, Settings};
 use pyo3::Borrowed;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -66,7 +67,8 @@ pub fn path_of(name: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
 /// Arguments for opening a store.
 pub struct Chosen {
     pub options: Options,
-    pub comparator: Option<Arc<PyComparator>>,
+    /// The key orders that are Python functions: the database's own, then those of keyspaces.
+    pub comparators: Vec<Arc<PyComparator>>,
     pub read_only: bool,
 }
 
@@ -75,6 +77,7 @@ struct Given<'py> {
     settings: Settings,
     comparator: Option<Bound<'py, PyAny>>,
     comparator_name: Option<Bound<'py, PyAny>>,
+    key_orders: Vec<Arc<PyComparator>>,
     read_only: bool,
 }
 
@@ -84,6 +87,7 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
         settings: Settings::unset(),
         comparator: None,
         comparator_name: None,
+        key_orders: Vec::new(),
         read_only: false,
     };
     let mut other_options = Vec::new();
@@ -100,7 +104,37 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
         set(&mut options, &name, &value)?;
     }
     options.validate().map_err(|error| bad_option(&error))?;
-    Ok(Chosen { options, comparator, read_only: plyvel.read_only })
+    let key_orders = plyvel.key_orders.iter();
+    options.key_orders = key_orders.map(|order| KeyOrder::Custom(order.clone())).collect();
+    let comparators = comparator.into_iter().chain(plyvel.key_orders).collect();
+    Ok(Chosen { options, comparators, read_only: plyvel.read_only })
+}
+
+/// Parses the name of a key order and the keyword arguments of a keyspace. `orders` are the key
+/// orders of its store.
+pub fn keyspace_options(
+    orders: &Orders,
+    order: Option<&Bound<'_, PyAny>>,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<KeyspaceOptions> {
+    let (mut options, mut known) = (KeyspaceOptions::default(), Options::default());
+    if let Some(name) = order {
+        let found = orders.find(&order_name(name)?);
+        options = options.key_order(found.map_err(|error| bad_option(&error))?);
+    }
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        check_known(&mut known, &name)?;
+        let text = match name.as_str() {
+            "compression" => compression(&value)
+                .map_err(|error| named(value.py(), &name, error))?
+                .name()
+                .to_string(),
+            _ => text_of(&name, &value)?,
+        };
+        options = options.set(&name, &text).map_err(|error| bad_option(&error))?;
+    }
+    Ok(options)
 }
 
 /// Prepends the argument's name to its error.
@@ -133,6 +167,7 @@ impl<'py> Given<'py> {
             "comparator_name" => {
                 self.comparator_name = Some(value.clone()).filter(|value| !value.is_none());
             }
+            "key_orders" => self.key_orders = key_orders(value)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -158,6 +193,36 @@ impl<'py> Given<'py> {
     }
 }
 
+/// Returns the key orders of a dict from names to functions.
+fn key_orders(given: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<PyComparator>>> {
+    if given.is_none() {
+        return Ok(Vec::new());
+    }
+    let given = given
+        .cast::<PyDict>()
+        .map_err(|_| PyTypeError::new_err("must be a dict from names to functions"))?;
+    let mut orders = Vec::with_capacity(given.len());
+    for (name, callable) in given {
+        let name = order_name(&name)?;
+        if !callable.is_callable() {
+            return Err(PyTypeError::new_err(format!("the key order '{name}' must be callable")));
+        }
+        orders.push(Arc::new(PyComparator::new(callable.unbind(), name)));
+    }
+    Ok(orders)
+}
+
+/// Returns the name of a key order, which may be `bytes`, as in plyvel.
+fn order_name(name: &Bound<'_, PyAny>) -> PyResult<String> {
+    match name.cast::<PyBytes>() {
+        Ok(bytes) => Ok(String::from_utf8_lossy(bytes.as_bytes()).into_owned()),
+        Err(_) => name
+            .cast::<PyString>()
+            .map_err(|_| PyTypeError::new_err("the name of a key order must be str or bytes"))?
+            .extract(),
+    }
+}
+
 fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
     if value.is_none() {
         return Ok(Compression::None);
@@ -175,13 +240,19 @@ fn compression(value: &Bound<'_, PyAny>) -> PyResult<Compression> {
     })
 }
 
+/// Raises `TypeError` for a name that is not in the option table.
+fn check_known(options: &mut Options, name: &str) -> PyResult<()> {
+    if options.get(name).is_some() {
+        return Ok(());
+    }
+    let error = options.set(name, "").err();
+    let message = error.map_or(String::new(), |error| error.message().to_string());
+    Err(PyTypeError::new_err(message))
+}
+
 /// Sets an option of the option table.
 fn set(options: &mut Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    if options.get(name).is_none() {
-        let error = options.set(name, "").err();
-        let message = error.map_or(String::new(), |error| error.message().to_string());
-        return Err(PyTypeError::new_err(message));
-    }
+    check_known(options, name)?;
     options.set(name, &text_of(name, value)?).map_err(|error| bad_option(&error))
 }
 

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::comparator::PyComparator;
 use crate::{arguments, errors};
 
 /// The result of ``DB.backup``.
@@ -129,8 +130,6 @@ pub fn restore_db(
     let (dir, into) = (arguments::path_of(backups)?, arguments::path_of(name)?);
     let chosen = arguments::chosen(options)?;
     let restored = py.detach(|| esker::Db::restore(dir, backup, into, chosen.options));
-    if let Some(comparator) = chosen.comparator {
-        comparator.check(py)?;
-    }
+    PyComparator::check_all(py, &chosen.comparators)?;
     restored.map_err(|error| errors::raised(py, &error))
 }

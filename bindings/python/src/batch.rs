@@ -2,15 +2,14 @@
 //!
 //! Invariants: a batch is written atomically; a batch of a closed database raises.
 
-use std::sync::Arc;
-
 use esker::{Batch, WriteOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::arguments::BytesLike;
 use crate::guarded::Guarded;
-use crate::store::Store;
+use crate::keyspace::Keyspace;
+use crate::part::Part;
 
 /// A group of writes that is applied atomically: all become visible together, and a crash keeps all
 /// or none.
@@ -18,37 +17,37 @@ use crate::store::Store;
 /// Created by ``write_batch()``. As a context manager, it is written at the end of the block. If
 /// the block raised, a batch with ``transaction=True`` is discarded; any other batch is still
 /// written.
+///
+/// An operation is on the keys of the object that created the batch. With ``keyspace``, which is
+/// not in plyvel, it is in that keyspace. The write fails if that keyspace is of another database
+/// or was dropped.
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct WriteBatch {
-    store: Arc<Store>,
+    part: Part,
     batch: Guarded<Batch>,
-    root: Vec<u8>,
     transaction: bool,
     options: WriteOptions,
 }
 
-/// Creates a batch that prepends `root` to every key.
-pub fn make(
-    store: &Arc<Store>,
-    root: &[u8],
-    transaction: bool,
-    options: WriteOptions,
-) -> PyResult<WriteBatch> {
-    store.check_open("database")?;
+/// Creates a batch whose operations are on the keys of `part`.
+pub fn make(part: &Part, transaction: bool, options: WriteOptions) -> PyResult<WriteBatch> {
+    part.store().check_open("database")?;
     let batch = Guarded::new(Batch::new());
-    Ok(WriteBatch { store: store.clone(), batch, root: root.to_vec(), transaction, options })
+    Ok(WriteBatch { part: part.clone(), batch, transaction, options })
 }
 
 impl WriteBatch {
     #[inline]
     fn on<R>(&self, py: Python<'_>, body: impl FnOnce(&mut Batch) -> R) -> PyResult<R> {
-        self.store.check_open("database")?;
-        self.store.check_reentry(py)?;
+        self.part.store().check_open("database")?;
+        self.part.store().check_reentry(py)?;
         Ok(body(&mut self.batch.lock(py)))
     }
 
-    fn key(&self, key: &[u8]) -> Vec<u8> {
-        [&self.root, key].concat()
+    /// Returns the part that an operation is on.
+    #[inline]
+    fn part_of<'a>(&'a self, keyspace: Option<&'a Keyspace>) -> &'a Part {
+        keyspace.map_or(&self.part, |keyspace| &keyspace.part)
     }
 }
 
@@ -56,32 +55,38 @@ impl WriteBatch {
 impl WriteBatch {
     /// Adds a put of ``key`` with ``value``.
     #[inline]
-    fn put(&self, py: Python<'_>, key: BytesLike<'_>, value: BytesLike<'_>) -> PyResult<()> {
-        self.on(py, |batch| {
-            match self.root.is_empty() {
-                true => batch.put(&*key, &*value),
-                false => batch.put(self.key(&key), &*value),
-            };
-        })
+    #[pyo3(signature = (key, value, *, keyspace=None))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        value: BytesLike<'_>,
+        keyspace: Option<&Keyspace>,
+    ) -> PyResult<()> {
+        self.on(py, |batch| self.part_of(keyspace).add_put(batch, &key, &value))
     }
 
     /// Adds a delete of ``key``.
-    fn delete(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<()> {
-        self.on(py, |batch| {
-            batch.delete(self.key(&key));
-        })
+    #[pyo3(signature = (key, *, keyspace=None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        keyspace: Option<&Keyspace>,
+    ) -> PyResult<()> {
+        self.on(py, |batch| self.part_of(keyspace).add_delete(batch, &key))
     }
 
     /// Adds a range deletion from ``start`` (inclusive) to ``stop`` (exclusive). Not in plyvel.
+    #[pyo3(signature = (start, stop, *, keyspace=None))]
     fn delete_range(
         &self,
         py: Python<'_>,
         start: BytesLike<'_>,
         stop: BytesLike<'_>,
+        keyspace: Option<&Keyspace>,
     ) -> PyResult<()> {
-        self.on(py, |batch| {
-            batch.delete_range(self.key(&start), self.key(&stop));
-        })
+        self.on(py, |batch| self.part_of(keyspace).add_delete_range(batch, &start, &stop))
     }
 
     /// Removes all operations.
@@ -93,8 +98,8 @@ impl WriteBatch {
 
     /// Appends the current operations of the batch ``source``.
     fn append(&self, py: Python<'_>, source: &WriteBatch) -> PyResult<()> {
-        self.store.check_reentry(py)?;
-        source.store.check_reentry(py)?;
+        self.part.store().check_reentry(py)?;
+        source.part.store().check_reentry(py)?;
         let added = source.batch.lock(py).clone();
         self.on(py, |batch| {
             batch.append(&added);
@@ -111,14 +116,14 @@ impl WriteBatch {
     /// Raises Error for a key over 1 MiB or a value over 1 GiB, IOError if the WAL cannot be
     /// written. In these cases nothing was changed.
     fn write(&self, py: Python<'_>) -> PyResult<()> {
-        self.store.check_reentry(py)?;
+        self.part.store().check_reentry(py)?;
         let batch = self.batch.lock(py);
         let changes = &*batch;
-        self.store.run(py, |db| db.write_with(changes, &self.options))
+        self.part.store().run(py, |db| db.write_with(changes, &self.options))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
-        slf.store.check_open("database")?;
+        slf.part.store().check_open("database")?;
         Ok(slf)
     }
 

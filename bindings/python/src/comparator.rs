@@ -6,7 +6,7 @@
 //! 2. The function cannot use its own store.
 
 use std::cmp::Ordering;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use esker::Comparator;
 use esker_bindings::calling;
@@ -36,6 +36,12 @@ impl PyComparator {
         ));
         error.set_cause(py, Some(failed.clone_ref(py)));
         Err(error)
+    }
+
+    /// Raises if one of several functions ever raised an exception.
+    #[inline]
+    pub fn check_all(py: Python<'_>, comparators: &[Arc<PyComparator>]) -> PyResult<()> {
+        comparators.iter().try_for_each(|comparator| comparator.check(py))
     }
 
     fn call(&self, py: Python<'_>, a: &[u8], b: &[u8]) -> PyResult<Ordering> {

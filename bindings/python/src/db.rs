@@ -6,83 +6,23 @@
 
 use std::sync::Arc;
 
-use esker::{ReadOptions, WriteOptions};
+use esker::ReadOptions;
 use esker_bindings::properties;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments::{self, BytesLike};
 use crate::backups::BackupReport;
 use crate::batch::{self, WriteBatch};
 use crate::iterator::{self, Iterator};
+use crate::keyspace::Keyspace;
 use crate::metrics;
+use crate::part::{self, Part, write_options};
 use crate::prefixed::PrefixedDB;
 use crate::raw::{self, RawIterator};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Store;
-
-/// Returns the write options for plyvel's `sync`. Without `sync`, the database's option
-/// `durability` decides.
-#[inline]
-pub fn write_options(sync: bool) -> WriteOptions {
-    if sync { WriteOptions::SYNC } else { WriteOptions::default() }
-}
-
-/// Returns the value of `key` as `bytes`.
-#[inline]
-pub fn get<'py>(
-    py: Python<'py>,
-    store: &Store,
-    key: &[u8],
-    options: &ReadOptions<'_>,
-) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let value = store.run(py, |db| db.get_with(key, options))?;
-    Ok(value.map(|value| PyBytes::new(py, &value)))
-}
-
-/// Returns a mapping's exception for a missing key.
-pub fn no_key(key: &Bound<'_, PyAny>) -> PyErr {
-    PyKeyError::new_err(key.clone().unbind())
-}
-
-/// Returns the value of `key`, or raises `KeyError` with `shown`, the caller's form of the key.
-pub fn item(
-    py: Python<'_>,
-    store: &Store,
-    key: &[u8],
-    shown: &Bound<'_, PyAny>,
-) -> PyResult<Py<PyAny>> {
-    let value = get(py, store, key, &ReadOptions::default())?;
-    value.map(|value| value.into_any().unbind()).ok_or_else(|| no_key(shown))
-}
-
-/// Deletes `key`, or raises `KeyError` with `shown`, the caller's form of the key.
-pub fn remove(py: Python<'_>, store: &Store, key: &[u8], shown: &Bound<'_, PyAny>) -> PyResult<()> {
-    let was_there = store.run(py, |db| db.remove(key))?;
-    if was_there { Ok(()) } else { Err(no_key(shown)) }
-}
-
-/// Returns the `MutableMapping` over a database or a part of one.
-pub fn mapping_of<'py>(whole: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    CLASS.import(whole.py(), "esker._mapping", "Mapping")?.call1((whole,))
-}
-
-/// Works like a dict's `pop`.
-pub fn pop<'py>(
-    whole: &Bound<'py, PyAny>,
-    key: &Bound<'py, PyAny>,
-    default: &Bound<'py, PyTuple>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let mapping = mapping_of(whole)?;
-    match default.len() {
-        0 => mapping.call_method1("pop", (key,)),
-        1 => mapping.call_method1("pop", (key, default.get_item(0)?)),
-        _ => Err(PyTypeError::new_err("pop() takes a key and one default at most")),
-    }
-}
 
 /// Returns the two keys of a range, which may be any iterable of two items.
 fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
@@ -105,7 +45,9 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 /// ``paranoid_checks`` is accepted without effect: checksums are always verified.
 /// ``read_only=True`` opens the current state of the database, also while another process writes
 /// it. In addition, every option of ``esker.options()`` can be given by name, as text or a number:
-/// ``policy='leveled'``, ``memtable_size_bytes='16MiB'``.
+/// ``policy='leveled'``, ``memtable_size_bytes='16MiB'``. ``key_orders``, a dict from names to
+/// functions like ``comparator``, has the orders that keyspaces may have. A database that ever had
+/// a keyspace of such an order is opened only with it.
 ///
 /// Many threads may use a database concurrently, and close it during other calls. In the child of a
 /// fork, the database is closed.
@@ -116,10 +58,17 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 /// invalid options.
 #[pyclass(frozen, subclass, weakref, module = "esker")]
 pub struct DB {
-    pub store: Arc<Store>,
+    pub part: Part,
     /// The directory, as passed to the constructor.
     #[pyo3(get)]
     name: Py<PyAny>,
+}
+
+impl DB {
+    #[inline]
+    fn store(&self) -> &Arc<Store> {
+        self.part.store()
+    }
 }
 
 #[pymethods]
@@ -136,19 +85,19 @@ impl DB {
     ) -> PyResult<DB> {
         let path = arguments::path_of(&name)?;
         let chosen = arguments::chosen(options)?;
-        let store = Store::open(py, &path, chosen)?;
-        Ok(DB { store, name: name.unbind() })
+        let part = Part::whole(Store::open(py, &path, chosen)?);
+        Ok(DB { part, name: name.unbind() })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let state = if self.store.is_closed() { " (closed)" } else { "" };
+        let state = if self.store().is_closed() { " (closed)" } else { "" };
         Ok(format!("<esker.DB with name {}{state}>", self.name.bind(py).repr()?))
     }
 
     /// Whether the database was closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.store.is_closed()
+        self.store().is_closed()
     }
 
     /// Closes the database. Waits for running calls of other threads, and for outstanding disk
@@ -157,7 +106,7 @@ impl DB {
     /// Later calls, also on its iterators, snapshots and batches, raise RuntimeError. Closing twice
     /// is allowed. Raises IOError if acknowledged writes could not be made durable.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.store.close(py)
+        self.store().close(py)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -166,7 +115,7 @@ impl DB {
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.store.close(py)
+        self.store().close(py)
     }
 
     /// Returns the value of ``key``, or ``default``.
@@ -185,13 +134,8 @@ impl DB {
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _ = verify_checksums;
-        let value = get(
-            py,
-            &self.store,
-            &key,
-            &ReadOptions::default().snapshot(None).fill_cache(fill_cache),
-        )?;
-        Ok(value.map(Bound::into_any).or(default))
+        let options = ReadOptions::default().fill_cache(fill_cache);
+        Ok(self.part.get(py, &key, &options)?.map(Bound::into_any).or(default))
     }
 
     /// Returns the values of many keys, in the order of ``keys``; None for a missing key. All
@@ -201,11 +145,7 @@ impl DB {
         py: Python<'py>,
         keys: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
-        let keys: Vec<BytesLike<'_>> =
-            keys.iter().map(|key| key.extract()).collect::<PyResult<_>>()?;
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-        let values = self.store.run(py, |db| db.multi_get(&keys))?;
-        Ok(values.into_iter().map(|value| value.map(|v| PyBytes::new(py, &v))).collect())
+        self.part.get_many(py, &keys)
     }
 
     /// Sets ``key`` to ``value``. Both may be any object with the buffer protocol.
@@ -222,13 +162,13 @@ impl DB {
         value: BytesLike<'_>,
         sync: bool,
     ) -> PyResult<()> {
-        self.store.run(py, |db| db.put_with(&*key, &*value, &write_options(sync)))
+        self.part.put(py, &key, &value, sync)
     }
 
     /// Deletes ``key``. A missing key is not an error.
     #[pyo3(signature = (key, *, sync=false))]
     fn delete(&self, py: Python<'_>, key: BytesLike<'_>, sync: bool) -> PyResult<()> {
-        self.store.run(py, |db| db.delete_with(&*key, &write_options(sync)))
+        self.part.delete(py, &key, sync)
     }
 
     /// Deletes the keys from ``start`` (inclusive) to ``stop`` (exclusive) with one range deletion.
@@ -241,15 +181,13 @@ impl DB {
         stop: BytesLike<'_>,
         sync: bool,
     ) -> PyResult<()> {
-        let mut batch = esker::Batch::new();
-        batch.delete_range(&*start, &*stop);
-        self.store.run(py, |db| db.write_with(&batch, &write_options(sync)))
+        self.part.delete_range(py, &start, &stop, sync)
     }
 
     /// Creates an empty batch; see ``WriteBatch``.
     #[pyo3(signature = (*, transaction=false, sync=false))]
     fn write_batch(&self, transaction: bool, sync: bool) -> PyResult<WriteBatch> {
-        batch::make(&self.store, &[], transaction, write_options(sync))
+        batch::make(&self.part, transaction, write_options(sync))
     }
 
     /// Creates an iterator over the current pairs; see ``Iterator``.
@@ -270,7 +208,7 @@ impl DB {
         py: Python<'_>,
         arguments: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Iterator> {
-        iterator::make(py, &self.store, None, &[], arguments)
+        iterator::make(py, &self.part, None, arguments)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Iterator> {
@@ -286,18 +224,70 @@ impl DB {
         fill_cache: bool,
     ) -> PyResult<RawIterator> {
         let _ = verify_checksums;
-        raw::make(py, &self.store, None, fill_cache)
+        raw::make(py, &self.part, None, fill_cache)
     }
 
     /// Creates a snapshot of the current state; see ``Snapshot``.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        snapshot::make(py, &self.store, &[])
+        snapshot::make(py, &self.part)
     }
 
     /// Returns the keys that start with ``prefix``, as a database; see ``PrefixedDB``.
     fn prefixed_db(slf: Bound<'_, Self>, prefix: BytesLike<'_>) -> PrefixedDB {
-        let prefix = PyBytes::new(slf.py(), &prefix);
-        PrefixedDB::make(slf.unbind(), prefix)
+        let (py, part) = (slf.py(), slf.get().part.under(&prefix));
+        PrefixedDB::make(py, slf.unbind(), part)
+    }
+
+    /// Returns the keyspace ``name``, which is created if it does not exist; see ``Keyspace``. Not
+    /// in plyvel.
+    ///
+    /// ``order`` is the name of its key order: one of ``key_orders``, 'esker.reverse' or
+    /// 'esker.bytewise', which is the default. The options are those of ``esker.options()`` that a
+    /// keyspace can have of its own, such as ``compression='none'``; the others are the database's.
+    /// Order and options are stored with the keyspace. Raises Error if it exists with others, and
+    /// for a name that is empty, longer than 255 bytes or has control characters; ValueError and
+    /// TypeError for an unknown order and for invalid options; IOError.
+    #[pyo3(signature = (name, *, order=None, **options))]
+    fn keyspace(
+        slf: &Bound<'_, Self>,
+        name: &str,
+        order: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Keyspace> {
+        let store = slf.get().store();
+        let options = arguments::keyspace_options(store.orders(), order, options)?;
+        let opened = store.run(slf.py(), |db| db.keyspace(name, &options))?;
+        Ok(Keyspace::make(slf, opened))
+    }
+
+    /// Returns the keyspace ``name``, whatever its order and options are, or None if it does not
+    /// exist. Not in plyvel.
+    fn find_keyspace(slf: &Bound<'_, Self>, name: &str) -> PyResult<Option<Keyspace>> {
+        let found = slf.get().store().run(slf.py(), |db| db.existing_keyspace(name))?;
+        Ok(found.map(|keyspace| Keyspace::make(slf, keyspace)))
+    }
+
+    /// Returns the names of all keyspaces: 'default', then the others in alphabetical order. Not in
+    /// plyvel.
+    fn keyspaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.store().run(py, |db| Ok(db.keyspaces()))
+    }
+
+    /// Gives the keyspace ``name`` another name. Its ``Keyspace`` objects stay valid. Not in
+    /// plyvel.
+    ///
+    /// Raises IOError (``errno.ENOENT``) if it does not exist; Error if ``new_name`` is in use or
+    /// not allowed, and for 'default'.
+    fn rename_keyspace(&self, py: Python<'_>, name: &str, new_name: &str) -> PyResult<()> {
+        self.store().run(py, |db| db.rename_keyspace(name, new_name))
+    }
+
+    /// Drops the keyspace ``name`` with all its keys. Its space is freed in the background. Not in
+    /// plyvel.
+    ///
+    /// Raises IOError (``errno.ENOENT``) if it does not exist; Error for 'default'.
+    fn drop_keyspace(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.store().run(py, |db| db.drop_keyspace(name))
     }
 
     /// Returns a property as bytes, or None for an unknown name. The properties are
@@ -309,7 +299,7 @@ impl DB {
         name: &[u8],
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let name = std::str::from_utf8(name).unwrap_or_default();
-        let text = self.store.run(py, |db| Ok(properties::property(db, name)))?;
+        let text = self.store().run(py, |db| Ok(properties::property(db, name)))?;
         Ok(text.map(|text| PyBytes::new(py, text.as_bytes())))
     }
 
@@ -322,7 +312,7 @@ impl DB {
         start: Option<BytesLike<'_>>,
         stop: Option<BytesLike<'_>>,
     ) -> PyResult<()> {
-        self.store.run(py, |db| db.compact_range(start.as_deref(), stop.as_deref()))
+        self.part.compact_range(py, start.as_deref(), stop.as_deref())
     }
 
     /// Returns the approximate size of the keys from ``start`` (inclusive) to ``stop`` (exclusive)
@@ -333,37 +323,37 @@ impl DB {
         start: BytesLike<'_>,
         stop: BytesLike<'_>,
     ) -> PyResult<u64> {
-        self.store.run(py, |db| db.approximate_size(&*start, &*stop))
+        self.store().run(py, |db| db.approximate_size(&*start, &*stop))
     }
 
     /// Returns ``approximate_size`` of each range ``(start, stop)``.
     #[pyo3(signature = (*ranges))]
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> PyResult<Vec<u64>> {
-        self.store.check_open("database")?;
+        self.store().check_open("database")?;
         let mut sizes = Vec::with_capacity(ranges.len());
         for range in ranges {
             let (start, stop) = range_of(&range)?;
-            sizes.push(self.store.run(py, |db| db.approximate_size(start, stop))?);
+            sizes.push(self.store().run(py, |db| db.approximate_size(start, stop))?);
         }
         Ok(sizes)
     }
 
     /// Writes all memtables to tables and waits until that is done. Not in plyvel.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.store.run(py, esker::Db::flush)
+        self.store().run(py, esker::Db::flush)
     }
 
     /// Makes all earlier logged writes survive a power loss. Writes with the durability "none" are
     /// not logged. Not in plyvel.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        self.store.run(py, esker::Db::sync)
+        self.store().run(py, esker::Db::sync)
     }
 
     /// Creates a second database with the same content in the directory ``name``, by hard links.
     /// ``name`` must not exist. Not in plyvel.
     fn checkpoint(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
         let path = arguments::path_of(name)?;
-        self.store.run(py, |db| db.checkpoint(&path))
+        self.store().run(py, |db| db.checkpoint(&path))
     }
 
     /// Adds a backup of all writes so far to the backup directory ``name``, which is created if
@@ -381,25 +371,25 @@ impl DB {
     ) -> PyResult<BackupReport> {
         let path = arguments::path_of(name)?;
         let options = esker::BackupOptions::default().take_over(take_over);
-        Ok(self.store.run(py, |db| db.backup_with(&path, &options))?.into())
+        Ok(self.store().run(py, |db| db.backup_with(&path, &options))?.into())
     }
 
     /// Returns the state of the database and its counters since the open, as a dict of numbers. The
     /// names contain the units. ``levels`` is a list of dicts, ``memory`` is a dict. Not in plyvel.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        metrics::to_dict(py, &self.store.run(py, |db| Ok(db.metrics()))?)
+        metrics::to_dict(py, &self.store().run(py, |db| Ok(db.metrics()))?)
     }
 
     /// Reads and checks every byte of the database. Returns the problems, one sentence each; an
     /// empty list if there are none. Not in plyvel.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let report = self.store.run(py, |db| db.verify(&mut |_, _| {}))?;
+        let report = self.store().run(py, |db| db.verify(&mut |_, _| {}))?;
         Ok(report.problems.iter().map(ToString::to_string).collect())
     }
 
     /// Returns the value of an option as text. Raises KeyError for an unknown name. Not in plyvel.
     fn option(&self, py: Python<'_>, name: &str) -> PyResult<String> {
-        let value = self.store.run(py, |db| Ok(db.option(name)))?;
+        let value = self.store().run(py, |db| Ok(db.option(name)))?;
         value.ok_or_else(|| PyKeyError::new_err(name.to_string()))
     }
 
@@ -409,12 +399,12 @@ impl DB {
     /// Raises Error for any other option, or a value out of range.
     fn set_option(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let value = arguments::text_of(name, value)?;
-        self.store.run(py, |db| db.set_options(&[(name, &value)]))
+        self.store().run(py, |db| db.set_options(&[(name, &value)]))
     }
 
     #[inline]
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
-        item(py, &self.store, &key.extract::<BytesLike<'_>>()?, key)
+        self.part.item(py, key)
     }
 
     #[inline]
@@ -424,36 +414,36 @@ impl DB {
         key: BytesLike<'_>,
         value: BytesLike<'_>,
     ) -> PyResult<()> {
-        self.put(py, key, value, false)
+        self.part.put(py, &key, &value, false)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        remove(py, &self.store, &key.extract::<BytesLike<'_>>()?, key)
+        self.part.remove(py, key)
     }
 
     fn __contains__(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<bool> {
-        self.store.run(py, |db| db.contains_key(&*key))
+        self.part.contains(py, &key)
     }
 
     /// Returns the database as a ``collections.abc.MutableMapping``. Iteration gives keys. ``len``
     /// scans all keys.
     fn mapping<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        mapping_of(slf.as_any())
+        part::mapping_of(slf.as_any())
     }
 
     /// Returns a view of the keys, like a dict's. Its ``len`` scans all keys.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        mapping_of(slf.as_any())?.call_method0("keys")
+        part::mapping_of(slf.as_any())?.call_method0("keys")
     }
 
     /// Returns a view of the values, like a dict's.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        mapping_of(slf.as_any())?.call_method0("values")
+        part::mapping_of(slf.as_any())?.call_method0("values")
     }
 
     /// Returns a view of the pairs, like a dict's.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        mapping_of(slf.as_any())?.call_method0("items")
+        part::mapping_of(slf.as_any())?.call_method0("items")
     }
 
     /// Works like a dict's ``pop``. Another thread may write between the read and the delete.
@@ -463,7 +453,7 @@ impl DB {
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        pop(slf.as_any(), key, default)
+        part::pop(slf.as_any(), key, default)
     }
 
     /// Works like a dict's ``setdefault``. Another thread may write between the read and the write.
@@ -472,16 +462,16 @@ impl DB {
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))
+        part::mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))
     }
 
     /// Sets keys from a mapping or pairs, atomically in one batch.
     fn update(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
-        mapping_of(slf.as_any())?.call_method1("update", (other,)).map(drop)
+        part::mapping_of(slf.as_any())?.call_method1("update", (other,)).map(drop)
     }
 
     /// Deletes every key.
     fn clear(slf: &Bound<'_, Self>) -> PyResult<()> {
-        mapping_of(slf.as_any())?.call_method0("clear").map(drop)
+        part::mapping_of(slf.as_any())?.call_method0("clear").map(drop)
     }
 }

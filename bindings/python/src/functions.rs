@@ -7,6 +7,7 @@ use esker_bindings::removal;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::comparator::PyComparator;
 use crate::{arguments, errors, store};
 
 /// Rebuilds the database in ``name`` from the intact parts of its files. It must not be open.
@@ -24,9 +25,7 @@ pub fn repair_db(
     let path = arguments::path_of(name)?;
     let chosen = arguments::chosen(options)?;
     let repaired = py.detach(|| esker::Db::repair(path, chosen.options));
-    if let Some(comparator) = chosen.comparator {
-        comparator.check(py)?;
-    }
+    PyComparator::check_all(py, &chosen.comparators)?;
     Ok(repaired.map_err(|error| errors::raised(py, &error))?.lost)
 }
 

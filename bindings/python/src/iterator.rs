@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ops::Bound as Limit;
 use std::sync::Arc;
 
-use esker::{DbIterator, ReadOptions, Result};
+use esker::{DbIterator, KeyBounds, ReadOptions, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -17,9 +17,8 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use crate::arguments::{self, BytesLike};
 use crate::errors;
 use crate::guarded::Guarded;
+use crate::part::Part;
 use crate::store::Store;
-
-type Bounds = (Limit<Vec<u8>>, Limit<Vec<u8>>);
 
 /// Position of the iterator relative to its cursor's key.
 #[derive(Clone, Copy)]
@@ -78,14 +77,14 @@ impl Walk {
 /// Arguments of `iterator()`.
 struct Wanted {
     reverse: bool,
-    bounds: Bounds,
+    bounds: KeyBounds,
     include_key: bool,
     include_value: bool,
     fill_cache: bool,
 }
 
 /// Returns the bounds of the keys that start with `prefix`, in bytewise order.
-fn prefix_bounds(prefix: Vec<u8>) -> Bounds {
+fn prefix_bounds(prefix: Vec<u8>) -> KeyBounds {
     let mut after = prefix.clone();
     while after.last() == Some(&0xff) {
         after.pop();
@@ -157,8 +156,8 @@ impl Wanted {
     }
 }
 
-/// An iterator over the pairs of a database, a prefixed database or a snapshot, in their state at
-/// the creation of the iterator.
+/// An iterator over the pairs of a database, a keyspace, a prefixed database or a snapshot, in
+/// their state at the creation of the iterator.
 ///
 /// The position is between two entries: ``next(it)`` returns the entry after it, ``it.prev()`` the
 /// entry before it. Created by ``iterator()``. Several threads may share an iterator; each entry
@@ -174,23 +173,22 @@ pub struct Iterator {
     include_value: bool,
 }
 
-/// Creates an iterator over the keys that start with `root`, in the current state or at `snapshot`.
+/// Creates an iterator over the keys of `part`, in the current state or at `snapshot`.
 pub fn make(
     py: Python<'_>,
-    store: &Arc<Store>,
+    part: &Part,
     snapshot: Option<&esker::Snapshot>,
-    root: &[u8],
     given: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Iterator> {
     let Wanted { reverse, bounds, include_key, include_value, fill_cache } =
-        Wanted::of(given, root)?;
+        Wanted::of(given, part.root())?;
     let options = ReadOptions::default().snapshot(snapshot).fill_cache(fill_cache);
-    let cursor = store.run(py, |db| db.iter_with(&options, bounds))?;
+    let cursor = part.iter(py, &options, bounds)?;
     let gap = if reverse { Gap::End } else { Gap::Start };
     Ok(Iterator {
-        store: store.clone(),
+        store: part.store().clone(),
         walk: Guarded::new(Some(Walk { cursor, gap })),
-        root: root.to_vec(),
+        root: part.root().to_vec(),
         reverse,
         include_key,
         include_value,

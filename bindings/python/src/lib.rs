@@ -8,7 +8,8 @@
 //! | `guarded` | mutual exclusion that cannot deadlock with the interpreter's lock |
 //! | `comparator` | a key order implemented by a Python function |
 //! | `errors` | conversion of failures to exceptions |
-//! | `db`, `prefixed`, `snapshot`, `batch`, `iterator`, `raw` | the classes |
+//! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
+//! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `iterator`, `raw` | the classes |
 //! | `functions` | the functions of the module |
 //!
 //! Invariants:
@@ -27,7 +28,9 @@ mod errors;
 mod functions;
 mod guarded;
 mod iterator;
+mod keyspace;
 mod metrics;
+mod part;
 mod prefixed;
 mod raw;
 mod snapshot;
@@ -48,6 +51,8 @@ mod _esker {
     };
     #[pymodule_export]
     use crate::iterator::Iterator;
+    #[pymodule_export]
+    use crate::keyspace::Keyspace;
     #[pymodule_export]
     use crate::prefixed::PrefixedDB;
     #[pymodule_export]

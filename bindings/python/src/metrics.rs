@@ -33,7 +33,7 @@ pub fn to_dict<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, P
         log_mapped_bytes log_syncs flushes flush_bytes compactions compaction_bytes
         compaction_read_bytes debt_bytes slowed_us yielded_us stalled_us snapshots frozen_memtables
         last_seqno table_bytes table_files hints hint_jumps scrub_bytes scrub_rounds scrub_problems
-        scrub_problem);
+        scrub_problem listener_panics events_lost log_file_lines_lost status_file_failures);
     dict.set_item("write_amplification", metrics.write_amplification())?;
     dict.set_item("cache_hit_rate", metrics.cache_hit_rate())?;
     Ok(dict)

@@ -13,10 +13,11 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::arguments::BytesLike;
 use crate::errors;
 use crate::guarded::Guarded;
+use crate::part::Part;
 use crate::store::Store;
 
-/// An iterator over the pairs of a database or a snapshot with LevelDB's semantics. It is at a key,
-/// or invalid: before the first seek, and past either end.
+/// An iterator over the pairs of a database, a keyspace or a snapshot with LevelDB's semantics. It
+/// is at a key, or invalid: before the first seek, and past either end.
 ///
 /// Created by ``raw_iterator()``. Several threads may share a raw iterator.
 #[pyclass(frozen, weakref, module = "esker")]
@@ -25,17 +26,17 @@ pub struct RawIterator {
     cursor: Guarded<Option<DbIterator>>,
 }
 
-/// Creates a raw iterator over the current state or `snapshot`.
+/// Creates a raw iterator over the keyspace of `part`, in the current state or at `snapshot`.
 pub fn make(
     py: Python<'_>,
-    store: &Arc<Store>,
+    part: &Part,
     snapshot: Option<&esker::Snapshot>,
     fill_cache: bool,
 ) -> PyResult<RawIterator> {
     let options = ReadOptions::default().snapshot(snapshot).fill_cache(fill_cache);
     let everything = (Limit::Unbounded, Limit::Unbounded);
-    let cursor = store.run(py, |db| db.iter_with(&options, everything))?;
-    Ok(RawIterator { store: store.clone(), cursor: Guarded::new(Some(cursor)) })
+    let cursor = part.iter(py, &options, everything)?;
+    Ok(RawIterator { store: part.store().clone(), cursor: Guarded::new(Some(cursor)) })
 }
 
 impl RawIterator {

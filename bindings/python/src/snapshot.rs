@@ -11,10 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments::BytesLike;
+use crate::errors;
 use crate::iterator::{self, Iterator};
+use crate::keyspace::Keyspace;
+use crate::part::{self, Part};
 use crate::raw::{self, RawIterator};
-use crate::store::Store;
-use crate::{db, errors};
 
 /// The state of the database at the call of ``snapshot()``.
 ///
@@ -22,21 +23,19 @@ use crate::{db, errors};
 /// use a snapshot concurrently.
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct Snapshot {
-    store: Arc<Store>,
+    part: Part,
     snapshot: ArcSwapOption<esker::Snapshot>,
-    root: Vec<u8>,
 }
 
-/// Creates a snapshot of the keys that start with `root`.
-pub fn make(py: Python<'_>, store: &Arc<Store>, root: &[u8]) -> PyResult<Snapshot> {
-    let snapshot = store.run(py, |db| Ok(db.snapshot()))?;
-    let snapshot = ArcSwapOption::from_pointee(snapshot);
-    Ok(Snapshot { store: store.clone(), snapshot, root: root.to_vec() })
+/// Creates a snapshot that shows the keys of `part`.
+pub fn make(py: Python<'_>, part: &Part) -> PyResult<Snapshot> {
+    let snapshot = part.store().run(py, |db| Ok(db.snapshot()))?;
+    Ok(Snapshot { part: part.clone(), snapshot: ArcSwapOption::from_pointee(snapshot) })
 }
 
 impl Snapshot {
     fn held(&self) -> PyResult<Arc<esker::Snapshot>> {
-        self.store.check_open("database or snapshot")?;
+        self.part.store().check_open("database or snapshot")?;
         self.snapshot.load_full().ok_or_else(|| errors::closed("database or snapshot"))
     }
 
@@ -48,7 +47,7 @@ impl Snapshot {
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let snapshot = self.held()?;
         let options = ReadOptions::default().snapshot(&*snapshot).fill_cache(fill_cache);
-        db::get(py, &self.store, &[&self.root, key].concat(), &options)
+        self.part.get(py, key, &options)
     }
 }
 
@@ -71,7 +70,7 @@ impl Snapshot {
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
         let value = self.value(py, &key.extract::<BytesLike<'_>>()?, true)?;
-        value.map(|value| value.into_any().unbind()).ok_or_else(|| db::no_key(key))
+        value.map(|value| value.into_any().unbind()).ok_or_else(|| part::no_key(key))
     }
 
     fn __contains__(&self, py: Python<'_>, key: BytesLike<'_>) -> PyResult<bool> {
@@ -90,14 +89,14 @@ impl Snapshot {
         py: Python<'_>,
         arguments: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Iterator> {
-        iterator::make(py, &self.store, Some(&*self.held()?), &self.root, arguments)
+        iterator::make(py, &self.part, Some(&*self.held()?), arguments)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Iterator> {
         self.iterator(py, None)
     }
 
-    /// Returns a raw iterator over the pairs of the snapshot, for the whole database.
+    /// Returns a raw iterator over the pairs of the snapshot, for the whole database or keyspace.
     #[pyo3(signature = (*, verify_checksums=None, fill_cache=true))]
     fn raw_iterator(
         &self,
@@ -106,7 +105,14 @@ impl Snapshot {
         fill_cache: bool,
     ) -> PyResult<RawIterator> {
         let _ = verify_checksums;
-        raw::make(py, &self.store, Some(&*self.held()?), fill_cache)
+        raw::make(py, &self.part, Some(&*self.held()?), fill_cache)
+    }
+
+    /// Returns a snapshot of the same moment that shows ``keyspace``. Each of the two is closed
+    /// separately. Not in plyvel.
+    fn keyspace(&self, keyspace: &Keyspace) -> PyResult<Snapshot> {
+        let snapshot = ArcSwapOption::new(Some(self.held()?));
+        Ok(Snapshot { part: keyspace.part.clone(), snapshot })
     }
 
     /// Releases the snapshot's data. Later calls raise RuntimeError. Closing twice is allowed.

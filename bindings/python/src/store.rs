@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use esker::{Db, Result};
 use esker_bindings::calling;
 use esker_bindings::handle::Handle;
+use esker_bindings::orders::Orders;
 use pyo3::prelude::*;
 
 use crate::arguments::Chosen;
@@ -28,20 +29,24 @@ fn known() -> MutexGuard<'static, Vec<Weak<Store>>> {
 /// A store, until it is closed.
 pub struct Store {
     handle: Handle,
-    comparator: Option<Arc<PyComparator>>,
+    /// The key orders that are Python functions.
+    comparators: Vec<Arc<PyComparator>>,
+    /// The key orders that keyspaces may name.
+    orders: Orders,
 }
 
 impl Store {
     /// Opens the store at `path`.
     pub fn open(py: Python<'_>, path: &Path, chosen: Chosen) -> PyResult<Arc<Store>> {
-        let Chosen { options, comparator, read_only } = chosen;
-        let functions = calling::functions_of(&options);
+        let Chosen { options, comparators, read_only } = chosen;
+        let (functions, orders) = (calling::functions_of(&options), Orders::of(&options));
         let opened = py.detach(|| match read_only {
             true => Db::open_read_only(path, options),
             false => Db::open(path, options),
         });
         let db = opened.map_err(|error| errors::raised(py, &error))?;
-        let store = Arc::new(Store { handle: Handle::of(db, functions), comparator });
+        let handle = Handle::of(db, functions);
+        let store = Arc::new(Store { handle, comparators, orders });
         let mut open = known();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&store));
@@ -81,10 +86,15 @@ impl Store {
         self.handle.check_reentry().map_err(|error| errors::raised(py, &error))
     }
 
-    /// Raises if the key order has failed.
+    /// Raises if a key order has failed.
     #[inline]
     pub fn check_order(&self, py: Python<'_>) -> PyResult<()> {
-        self.comparator.as_ref().map_or(Ok(()), |comparator| comparator.check(py))
+        PyComparator::check_all(py, &self.comparators)
+    }
+
+    /// Returns the key orders that keyspaces may name.
+    pub fn orders(&self) -> &Orders {
+        &self.orders
     }
 
     /// Closes the store and waits for running calls.

@@ -16,6 +16,8 @@ import esker
 def everything_of(db):
     """Returns each call on a database and its objects, by name."""
     part, batch, snapshot = db.prefixed_db(b"p"), db.write_batch(), db.snapshot()
+    keyspace = db.keyspace("keyspace")
+    in_keyspace = keyspace.prefixed_db(b"p")
     steps, raw = db.iterator(), db.raw_iterator()
     of_snapshot, raw_of_snapshot = snapshot.iterator(), snapshot.raw_iterator()
     key, value = b"k", b"v"
@@ -52,8 +54,24 @@ def everything_of(db):
         "snapshot.get": lambda: snapshot.get(key),
         "snapshot[]": lambda: snapshot[key],
         "len(keys)": lambda: len(db.keys()),
+        "db.keyspace": lambda: db.keyspace("other"),
+        "db.find_keyspace": lambda: db.find_keyspace("keyspace"),
+        "db.keyspaces": db.keyspaces,
+        "db.rename_keyspace": lambda: db.rename_keyspace("keyspace", "other"),
+        "db.drop_keyspace": lambda: db.drop_keyspace("keyspace"),
+        "keyspace.write_batch": keyspace.write_batch,
+        "keyspace.raw_iterator": keyspace.raw_iterator,
+        "keyspace.snapshot": keyspace.snapshot,
+        "keyspace.compact_range": keyspace.compact_range,
+        "keyspace.size_bytes": keyspace.size_bytes,
+        "keyspace.clear": keyspace.clear,
+        "keyspace.get_many": lambda: keyspace.get_many([key]),
+        "keyspace.delete_range": lambda: keyspace.delete_range(key, value),
+        "keyspace in a batch": lambda: batch.put(key, value, keyspace=keyspace),
+        "snapshot.keyspace": lambda: snapshot.keyspace(keyspace),
     }
-    for name, whole in {"db": db, "part": part}.items():
+    wholes = {"db": db, "part": part, "keyspace": keyspace, "in_keyspace": in_keyspace}
+    for name, whole in wholes.items():
         calls[f"{name}.get"] = lambda whole=whole: whole.get(key)
         calls[f"{name}.put"] = lambda whole=whole: whole.put(key, value)
         calls[f"{name}.delete"] = lambda whole=whole: whole.delete(key)

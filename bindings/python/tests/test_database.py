@@ -86,6 +86,9 @@ def test_plyvel_options_are_clamped_and_set_engine_options(place):
         (dict(compression=b"\xff"), ValueError, "zstd"),
         (dict(compression=3), TypeError, "compression"),
         (dict(comparator=max), ValueError, "comparator_name"),
+        (dict(key_orders=["name"]), TypeError, "key_orders"),
+        (dict(key_orders={"name": 1}), TypeError, "callable"),
+        (dict(key_orders={1: max}), TypeError, "str or bytes"),
     ],
 )
 def test_unknown_option_is_named_and_creates_nothing(place, wrong, error, message):
@@ -158,8 +161,9 @@ def test_values_may_be_any_bytes_like_object(db):
 
 def test_keys_may_be_any_bytes_like_object(db):
     part, others = db.prefixed_db(bytearray(b"p")), (bytearray, memoryview, bytes)
+    keyspace = db.keyspace("keyspace")
     for kind in others:
-        for place in (db, part):
+        for place in (db, part, keyspace):
             key = kind(b"key")
             place.put(key, b"1")
             assert place.get(key) == place[key] == b"1" and key in place
@@ -323,7 +327,8 @@ def test_destroy_db(db, place):
 
 
 def test_every_method_has_a_docstring():
-    for kind in (esker.DB, esker.PrefixedDB, esker.Snapshot, esker.WriteBatch, esker.Iterator):
+    kinds = (esker.DB, esker.Keyspace, esker.PrefixedDB, esker.Snapshot, esker.WriteBatch)
+    for kind in (*kinds, esker.Iterator):
         assert inspect.getdoc(kind)
         for name, method in vars(kind).items():
             if not name.startswith("_") and callable(method):

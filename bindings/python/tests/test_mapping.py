@@ -1,19 +1,33 @@
-"""The methods of a dict, on a database, a prefixed database, and their mappings."""
+"""The methods of a dict, on a database, a keyspace, a prefixed database, and their mappings."""
 
 from collections.abc import MutableMapping
 
 import pytest
 
 
-@pytest.fixture(params=["database", "prefixed"])
+@pytest.fixture(params=["database", "prefixed", "keyspace", "prefixed in a keyspace", "default"])
 def part(db, request):
     if request.param == "database":
         yield db
         return
-    db.put(b"a", b"before")
-    db.put(b"q", b"behind")
-    yield db.prefixed_db(b"p")
-    assert db.get(b"a") == b"before" and db.get(b"q") == b"behind"
+    if request.param == "default":
+        yield db.keyspace("default")
+        return
+    others = [db.keyspace("before"), db.keyspace("zz behind")]
+    whole = db
+    if "keyspace" in request.param:
+        others.append(db)
+        whole = db.keyspace("own")
+    for other in others:
+        other.update({b"a": b"before", b"q": b"behind"})
+    if "prefixed" in request.param:
+        whole.update({b"a": b"before", b"q": b"behind"})
+        yield whole.prefixed_db(b"p")
+        assert whole.get(b"a") == b"before" and whole.get(b"q") == b"behind"
+    else:
+        yield whole
+    for other in others:
+        assert list(other) == [(b"a", b"before"), (b"q", b"behind")]
 
 
 def test_items_by_key(part):

@@ -1,4 +1,4 @@
-"""Compares random operations on a database with a dict, also after reopening."""
+"""Compares random operations on a database or a keyspace with a dict, also after reopening."""
 
 import shutil
 import tempfile
@@ -40,40 +40,52 @@ class Model(RuleBasedStateMachine):
         self.place = tempfile.mkdtemp()
         self.content = {}
 
-    @initialize(policy=st.sampled_from(["leveled", "tiered", "fragmented", "lazy", "fluid"]))
-    def open(self, policy):
+    @initialize(
+        policy=st.sampled_from(["leveled", "tiered", "fragmented", "lazy", "fluid"]),
+        keyspace=st.sampled_from([None, {}, dict(compression="none", block_size=1024)]),
+    )
+    def open(self, policy, keyspace):
         self.options = dict(create_if_missing=True, policy=policy, write_buffer_size=64 << 10)
-        self.db = esker.DB(self.place, **self.options)
+        self.keyspace = keyspace
+        self.open_again()
+        if keyspace is not None:
+            self.db.put(b"a", b"in the keyspace default")
+
+    def open_again(self):
+        """Opens the database; `whole` is the database or the keyspace that the rules work on."""
+        self.db = self.whole = esker.DB(self.place, **self.options)
+        if self.keyspace is not None:
+            self.whole = self.db.keyspace("whole", **self.keyspace)
 
     @rule()
     def reopen(self):
         self.db.close()
-        self.db = esker.DB(self.place, **self.options)
+        self.open_again()
 
     @rule()
     def settle(self):
         self.db.flush()
-        self.db.compact_range()
+        self.whole.compact_range()
 
     @rule(root=KEYS, key=KEYS, value=VALUES, sync=FLAGS)
     def put(self, root, key, value, sync):
-        (self.db.prefixed_db(root) if root else self.db).put(key, value, sync=sync)
+        (self.whole.prefixed_db(root) if root else self.whole).put(key, value, sync=sync)
         self.content[root + key] = value
 
     @rule(root=KEYS, key=KEYS)
     def delete(self, root, key):
-        (self.db.prefixed_db(root) if root else self.db).delete(key)
+        (self.whole.prefixed_db(root) if root else self.whole).delete(key)
         self.content.pop(root + key, None)
 
     @rule(start=KEYS, stop=KEYS)
     def delete_range(self, start, stop):
-        self.db.delete_range(start, stop)
+        self.whole.delete_range(start, stop)
         for key in [key for key in self.content if start <= key < stop]:
             del self.content[key]
 
     @rule(root=KEYS, key=KEYS)
     def pop(self, root, key):
-        found = self.db.prefixed_db(root).pop(key, None)
+        found = self.whole.prefixed_db(root).pop(key, None)
         assert found == self.content.pop(root + key, None)
 
     @rule(
@@ -83,7 +95,7 @@ class Model(RuleBasedStateMachine):
         transaction=FLAGS,
     )
     def batch(self, root, steps, fails, transaction):
-        part = self.db.prefixed_db(root)
+        part = self.whole.prefixed_db(root)
         try:
             with part.write_batch(transaction=transaction) as batch:
                 for key, value in steps:
@@ -102,7 +114,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(target=snapshots, root=KEYS)
     def snapshot(self, root):
-        return self.db, self.db.prefixed_db(root).snapshot(), root, dict(self.content)
+        return self.db, self.whole.prefixed_db(root).snapshot(), root, dict(self.content)
 
     @rule(taken=snapshots, key=KEYS)
     def read_snapshot(self, taken, key):
@@ -133,7 +145,7 @@ class Model(RuleBasedStateMachine):
         else:
             wanted["start"], wanted["stop"] = ends
         pairs = expected(self.content, root, wanted)
-        part = self.db.prefixed_db(root)
+        part = self.whole.prefixed_db(root)
         assert list(part.iterator(**wanted)) == pairs
         keys = [key for key, _ in pairs]
         assert list(part.iterator(include_value=False, **wanted)) == keys
@@ -166,8 +178,10 @@ class Model(RuleBasedStateMachine):
         if not hasattr(self, "db"):
             return
         keys = sorted(self.content)
-        assert list(self.db) == [(key, self.content[key]) for key in keys]
-        assert self.db.get_many(keys + [b"none"]) == [*map(self.content.get, keys), None]
+        assert list(self.whole) == [(key, self.content[key]) for key in keys]
+        assert self.whole.get_many(keys + [b"none"]) == [*map(self.content.get, keys), None]
+        if self.whole is not self.db:
+            assert list(self.db) == [(b"a", b"in the keyspace default")]
 
     def teardown(self):
         if hasattr(self, "db"):

@@ -31,6 +31,13 @@ def test_program_type_checks(tmp_path):
         "    keys: list[bytes] = list(db.iterator(include_value=False))\n"
         "    mapping: MutableMapping[bytes, bytes] = db.mapping()\n"
         "    part: esker.PrefixedDB = db.prefixed_db(b'p')\n"
+        "    users: esker.Keyspace = db.keyspace('users', order='esker.reverse', fan_out=4)\n"
+        "    found: esker.Keyspace | None = db.find_keyspace('users')\n"
+        "    name: bytes | None = users.get(b'k')\n"
+        "    with db.write_batch() as batch:\n"
+        "        batch.put(b'k', b'v', keyspace=users)\n"
+        "    with db.snapshot() as snapshot:\n"
+        "        old: bytes = snapshot.keyspace(users)[b'k']\n"
         "    db.put('k', b'v')  # type: ignore[arg-type]\n"
     )
     run("mypy", "--strict", str(program), cwd=tmp_path)

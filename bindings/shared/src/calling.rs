@@ -25,17 +25,21 @@ thread_local! {
     static FUNCTION: Cell<usize> = const { Cell::new(NONE) };
 }
 
-/// Addresses of a store's comparator and filter; 0 for a missing one.
-pub type Functions = [usize; 2];
+/// Addresses of a store's comparators, also those of its keyspaces, and of its filter.
+#[derive(Debug, Default)]
+pub struct Functions(Vec<usize>);
 
 /// Returns the functions of a store opened with `options`.
 pub fn functions_of(options: &Options) -> Functions {
-    let comparator = match &options.key_order {
-        KeyOrder::Custom(comparator) => Arc::as_ptr(comparator).cast::<()>().addr(),
-        _ => NONE,
-    };
+    let orders = std::iter::once(&options.key_order).chain(&options.key_orders);
+    let comparators = orders.filter_map(|order| match order {
+        KeyOrder::Custom(comparator) => Some(Arc::as_ptr(comparator).cast::<()>().addr()),
+        _ => None,
+    });
+    let mut functions: Vec<usize> = comparators.collect();
     let filter = options.filter_policy.as_ref();
-    [comparator, filter.map_or(NONE, |filter| Arc::as_ptr(filter).cast::<()>().addr())]
+    functions.extend(filter.map(|filter| Arc::as_ptr(filter).cast::<()>().addr()));
+    Functions(functions)
 }
 
 /// Runs `body`, which calls the caller-supplied function held by `of`.
@@ -51,11 +55,11 @@ pub fn within<T, R>(of: &T, body: impl FnOnce() -> R) -> R {
 /// Returns whether this thread runs one of `functions`.
 #[inline]
 pub fn is_within(functions: &Functions) -> bool {
-    if *functions == [NONE; 2] {
+    if functions.0.is_empty() {
         return false;
     }
     let now = FUNCTION.get();
-    now != NONE && (now == SEVERAL || functions.contains(&now))
+    now != NONE && (now == SEVERAL || functions.0.contains(&now))
 }
 
 struct Back(usize);
@@ -68,16 +72,48 @@ impl Drop for Back {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Ordering;
+
+    use esker::Comparator;
+
     use super::*;
+
+    struct Named(String);
+
+    impl Comparator for Named {
+        fn name(&self) -> &str {
+            &self.0
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            a.cmp(b)
+        }
+    }
+
+    #[test]
+    fn functions_of_a_store_include_the_orders_of_its_keyspaces() {
+        let named = |name: &str| Arc::new(Named(name.to_string()));
+        let (own, of_keyspaces, foreign) = (named("own"), named("of keyspaces"), named("foreign"));
+        let options = Options {
+            key_order: KeyOrder::Custom(own.clone()),
+            key_orders: vec![KeyOrder::Reverse, KeyOrder::Custom(of_keyspaces.clone())],
+            ..Options::default()
+        };
+        let functions = functions_of(&options);
+        for order in [&own, &of_keyspaces] {
+            within(&**order, || assert!(is_within(&functions), "{}", order.0));
+        }
+        within(&*foreign, || assert!(!is_within(&functions)));
+        assert!(functions_of(&Options::default()).0.is_empty());
+    }
 
     #[test]
     fn running_functions_are_tracked_per_thread() {
         let (one, other) = (1u64, 2u64);
-        let (first, second) =
-            ([std::ptr::from_ref(&one).addr(), 0], [0, std::ptr::from_ref(&other).addr()]);
-        assert!(!is_within(&first) && !is_within(&[NONE; 2]));
+        let functions = |of: &u64| Functions(vec![std::ptr::from_ref(of).addr()]);
+        let (first, second, none) = (functions(&one), functions(&other), Functions::default());
+        assert!(!is_within(&first) && !is_within(&none));
         within(&one, || {
-            assert!(is_within(&first) && !is_within(&second) && !is_within(&[NONE; 2]));
+            assert!(is_within(&first) && !is_within(&second) && !is_within(&none));
             within(&one, || assert!(is_within(&first) && !is_within(&second)));
             within(&other, || assert!(is_within(&first) && is_within(&second)));
             assert!(is_within(&first) && !is_within(&second));

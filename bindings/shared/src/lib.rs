@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`calling`] | detection of re-entrant calls from a comparator or filter |
 //! | [`handle`] | a store handle that can be closed while other threads use the store |
+//! | [`orders`] | the key orders that keyspaces of a store may have, by name |
 //! | [`properties`] | LevelDB's property strings, from Esker's metrics |
 //! | [`settings`] | conversion of LevelDB's options to Esker's |
 //! | [`removal`] | removal of a store with LevelDB's semantics |
@@ -13,6 +14,7 @@
 
 pub mod calling;
 pub mod handle;
+pub mod orders;
 pub mod properties;
 pub mod removal;
 pub mod settings;

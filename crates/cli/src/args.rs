@@ -6,18 +6,26 @@
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
+use esker::internals::DEFAULT_KEYSPACE;
+use esker::{Db, Keyspace};
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, lab, load,
-    man, options, put, repair, restore, scan, shell, stats, verify,
+    backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, keyspace,
+    lab, load, man, options, put, repair, restore, scan, shell, stats, top, verify,
 };
+use crate::failure::Failure;
+use crate::keyspaces::{find, name_of};
 
 const AFTER_HELP: &str = "\
 Keys and values are bytes. In arguments and output, \\xNN is the byte with the hexadecimal number \
 NN, and \\\\ is a backslash; --hex and --base64 select another encoding. The help of each command \
 lists which of --json, --hex, --base64 and --set it accepts; these flags may also precede \
 the command.
+
+A store has the keyspace `default` and those made by `esker keyspace create`. Commands that read \
+or write keys use `default`, or the keyspace that --keyspace names. Names are text with the same \
+escapes as keys.
 
 Exit codes: 0 success, 1 key not found, 2 wrong usage or input, 3 corrupt data, 4 input or output \
 error (also: missing store, locked store, other format, read-only store), 130 interrupted. With \
@@ -66,6 +74,34 @@ pub struct SetFlag {
     /// Set a store option by its name or an alias (see `esker options`); repeatable
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct KeyspaceFlag {
+    /// Keyspace to use instead of `default`; it must exist (see `esker keyspace list`)
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<OsString>,
+}
+
+impl KeyspaceFlag {
+    /// Returns whether the flag names a keyspace other than the default one.
+    pub fn is_other(&self) -> bool {
+        self.keyspace.as_ref().is_some_and(|name| name != DEFAULT_KEYSPACE)
+    }
+
+    /// Returns whether the flag was given.
+    pub fn is_given(&self) -> bool {
+        self.keyspace.is_some()
+    }
+
+    /// Returns the keyspace of the store.
+    ///
+    /// # Errors
+    /// There is no such keyspace.
+    pub fn open(&self, db: &Db) -> Result<Keyspace, Failure> {
+        let name = self.keyspace.as_deref().map(name_of).transpose()?;
+        find(db, name.as_deref().unwrap_or(DEFAULT_KEYSPACE))
+    }
 }
 
 #[derive(Args)]
@@ -162,8 +198,9 @@ pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     rest.extend(args);
-    // The name of a `lab` command is two words.
-    let words = if rest.first().is_some_and(|word| word == "lab") { 2 } else { 1 };
+    // The name of a `lab` or `keyspace` command is two words.
+    let is_pair = rest.first().is_some_and(|word| word == "lab" || word == "keyspace");
+    let words = if is_pair { 2 } else { 1 };
     let behind = rest.split_off(words.min(rest.len()));
     out.extend(rest);
     out.extend(moved);
@@ -191,8 +228,12 @@ pub enum Command {
     Dump(Keyed<dump::DumpArgs>),
     /// Run commands interactively or from a script
     Shell(Keyed<shell::ShellArgs>),
+    /// List, create, drop or rename the keyspaces of a store
+    Keyspace(keyspace::KeyspaceArgs),
     /// Print the store's layout and statistics
     Stats(Opening<stats::StatsArgs>),
+    /// Show what running stores publish about their work, again and again
+    Top(Telling<top::TopArgs>),
     /// Read and verify every byte of the store
     Verify(Opening<verify::VerifyArgs>),
     /// Rebuild a damaged store from its intact data

@@ -62,6 +62,19 @@ impl Failure {
         Failure::of(ErrorKind::Io, format!("{}: cannot {what}: {error}", path.display()))
     }
 
+    /// Returns the same failure, with `place` before its message.
+    pub fn with_place(self, place: &str) -> Failure {
+        match self {
+            Failure::PipeClosed => Failure::PipeClosed,
+            Failure::Other(code, kind, message) => {
+                Failure::Other(code, kind, format!("{place}: {message}"))
+            }
+            Failure::Engine(error) => {
+                Failure::of(error.kind(), format!("{place}: {}", error.message()))
+            }
+        }
+    }
+
     /// Returns the exit code.
     pub fn code(&self) -> u8 {
         match self {

@@ -12,9 +12,10 @@ use esker_testkit::fuzz::drive::{Effort, drive};
 
 use crate::args::Cli;
 use crate::bytes::{Encoding, Form};
+use crate::keyspaces::{KeyspaceSpec, Order};
 use crate::rows::Rows;
 use crate::rows::csv::{CsvRows, Layout};
-use crate::rows::dump::DumpRows;
+use crate::rows::dump::{DumpRows, Tally, first_line, keyspace_line};
 use crate::rows::input::Input;
 use crate::rows::jsonl::JsonRows;
 use crate::shell::words::Words;
@@ -33,7 +34,7 @@ fn fuzz(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) {
 fn read_all(rows: &mut dyn Rows, bytes: usize) {
     for _ in 0..=bytes + 1 {
         match rows.next() {
-            Ok(Some(row)) => assert!(row.pair.map_or_else(|why| !why.is_empty(), |_| true)),
+            Ok(Some(row)) => assert!(row.content.map_or_else(|why| !why.is_empty(), |_| true)),
             Ok(None) | Err(_) => {
                 let _ = rows.check_end();
                 return;
@@ -98,10 +99,21 @@ fn fuzz_dumps() {
     };
     let seeds = || {
         let form = Form { encoding: Encoding::Text, json: false };
-        let mut tally = crate::rows::dump::Tally::default();
+        let mut tally = Tally::default();
         tally.add(b"key", b"value");
-        let first = crate::rows::dump::first_line(form);
-        vec![format!("{first}\nkey\tvalue\n{}\n", tally.last_line(form)).into_bytes()]
+        let first = first_line(form, false);
+        let one = format!("{first}\nkey\tvalue\n{}\n", tally.last_line(form));
+        let spec = KeyspaceSpec { name: "users".into(), order: Order::Reverse, options: vec![] };
+        let named = |form, pair: &str| {
+            let mut tally = Tally::default();
+            tally.add_keyspace(&spec);
+            tally.add(b"key", b"value");
+            let (first, keyspace) = (first_line(form, true), keyspace_line(form, &spec));
+            format!("{first}\n{keyspace}\n{pair}\n{}\n", tally.last_line(form)).into_bytes()
+        };
+        let json = Form { encoding: Encoding::Text, json: true };
+        let pair = r#"{"keyspace":"users","key":"key","value":"value"}"#;
+        vec![one.into_bytes(), named(form, "key\tvalue"), named(json, pair)]
     };
     fuzz("dump", run, seeds);
 }
@@ -140,6 +152,9 @@ fn fuzz_arguments() {
             "scan db --from a --to b --limit 3 --reverse",
             "load db file.csv --key-column k",
             "verify db",
+            "keyspace create db users --order reverse --set compression=none",
+            "--json keyspace list db",
+            "dump db --all-keyspaces",
             "options --json",
             "lab ycsb --scale 1/100",
         ];

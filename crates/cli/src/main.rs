@@ -14,6 +14,7 @@ mod failure;
 #[cfg(test)]
 mod fuzz_tests;
 mod interrupt;
+mod keyspaces;
 mod progress;
 mod rows;
 mod shell;
@@ -68,6 +69,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Dump(of) => run_command(commands::dump::run, &of.args, of.global()),
         Command::Shell(of) => run_command(commands::shell::run, &of.args, of.global()),
         Command::Stats(of) => run_command(commands::stats::run, &of.args, of.global()),
+        Command::Top(of) => run_command(commands::top::run, &of.args, of.global()),
         Command::Verify(of) => run_command(commands::verify::run, &of.args, of.global()),
         Command::Repair(of) => run_command(commands::repair::run, &of.args, of.global()),
         Command::Compact(of) => run_command(commands::compact::run, &of.args, of.global()),
@@ -80,6 +82,10 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Lab(args) => {
             let json = args.json();
             commands::lab::run(args).map_err(|failure| (failure, json))
+        }
+        Command::Keyspace(args) => {
+            let json = args.json();
+            commands::keyspace::run(args).map_err(|failure| (failure, json))
         }
         Command::Completions(args) => {
             commands::completions::run(args).map_err(|failure| (failure, false))

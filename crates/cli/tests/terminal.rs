@@ -226,3 +226,21 @@ fn tab_completes_commands_options_and_keys() {
     terminal.expect("\r\nv\r\n");
     terminal.end();
 }
+
+#[test]
+fn prompt_shows_the_keyspace_in_use_and_tab_completes_its_keys() {
+    let dir = filled(1, 1);
+    let mut terminal = Terminal::begin(&dir, Some("off"));
+    terminal.line("keyspace create users", "OK", "esker> ");
+    terminal.send("use us\t\r");
+    terminal.expect("OK\r\n");
+    terminal.expect("esker users> ");
+    terminal.line("put ada 1815", "OK", "esker users> ");
+    terminal.line("batch", "OK", "batch users> ");
+    terminal.line("abort", "OK", "esker users> ");
+    terminal.send("get a\t\r");
+    terminal.expect("\r\n1815\r\n");
+    terminal.expect("esker users> ");
+    terminal.line("use default", "OK", "esker> ");
+    terminal.end();
+}

@@ -3,6 +3,7 @@
 //! Programs branch on the [`ErrorKind`]. The message is for people: it states the path, the offset,
 //! the expected content and the remedy. A missing key is `None`, never an error.
 
+use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// The caller passed an invalid argument. The store is unchanged.
     InvalidArgument,
-    /// The named store or backup does not exist. Nothing was changed.
+    /// The named store, keyspace or backup does not exist. Nothing was changed.
     NotFound,
     /// Bytes on disk differ from the bytes written. They were not returned to the caller.
     Corruption,
@@ -32,6 +33,13 @@ pub enum ErrorKind {
     ReadOnly,
     /// The handle was closed.
     Closed,
+    /// A transaction conflicts with another commit. Nothing was written. Run the transaction again.
+    Conflict,
+    /// The wait for a lock ended without the lock. Nothing was written.
+    Busy,
+    /// Transactions wait for each other's locks. Nothing was written. Roll the transaction back and
+    /// run it again.
+    Deadlock,
 }
 
 impl ErrorKind {
@@ -47,6 +55,9 @@ impl ErrorKind {
         ErrorKind::Incompatible,
         ErrorKind::ReadOnly,
         ErrorKind::Closed,
+        ErrorKind::Conflict,
+        ErrorKind::Busy,
+        ErrorKind::Deadlock,
     ];
 
     /// Returns the name that the command line and the bindings print, such as `corruption`.
@@ -61,6 +72,9 @@ impl ErrorKind {
             ErrorKind::Incompatible => "incompatible",
             ErrorKind::ReadOnly => "read-only",
             ErrorKind::Closed => "closed",
+            ErrorKind::Conflict => "conflict",
+            ErrorKind::Busy => "busy",
+            ErrorKind::Deadlock => "deadlock",
         }
     }
 }
@@ -274,6 +288,13 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.inner.source.as_ref().map(|s| s as _)
     }
+}
+
+/// Returns the message of a panic.
+pub(crate) fn panic_text(cause: &(dyn Any + Send)) -> &str {
+    let text = cause.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("the panic has no message")
 }
 
 #[cfg(test)]

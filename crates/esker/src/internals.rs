@@ -17,10 +17,12 @@ pub use crate::compaction::{BusySet, OutputOrder, Plan, PlanKind, TreeLimits};
 pub use crate::compaction::{manual, model, picker};
 pub use crate::db::backup::meta::BackupMeta;
 pub use crate::memtable::Memtable;
+pub use crate::options::is_of_keyspaces;
 pub use crate::table::block::Block;
 pub use crate::table::{
     ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter, key_hash,
 };
+pub use crate::tree::catalog::{DEFAULT_KEYSPACE, check_name as check_keyspace_name};
 pub use crate::tree::current::{Current, Slot};
 pub use crate::tree::edit::{AddedFile, VersionEdit};
 pub use crate::tree::foreign;
@@ -29,11 +31,22 @@ pub use crate::tree::manifest::{self, ManifestWriter};
 pub use crate::tree::names as file_names;
 pub use crate::tree::seek_stats;
 pub use crate::tree::version::Version;
+pub use crate::txn::{item as transaction_item, prepared as prepared_record};
 pub use crate::wal::format::{
     FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
 };
 pub use crate::wal::{LogEnd, LogReader, LogWriter};
 pub use crate::write::batch::{check_key, check_value};
+
+/// Decodes the file `STATUS`. Returns `None` for other content.
+pub fn decode_status(bytes: &[u8]) -> Option<crate::LiveStatus> {
+    crate::LiveStatus::decode(bytes)
+}
+
+/// Encodes the file `STATUS`.
+pub fn encode_status(status: &crate::LiveStatus) -> Vec<u8> {
+    status.encode()
+}
 
 /// Returns an error of the engine's type, for callers that speak for the engine.
 pub fn error(

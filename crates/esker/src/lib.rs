@@ -26,9 +26,11 @@
 //! |---|---|
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
+//! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
+//! | observe | [`EventListener`], [`Metrics::to_openmetrics`], [`Db::live_status`], [`perf`] |
 #![deny(unsafe_code)]
 // The testkit and the command line use some items of private modules, which are dead without them.
 #![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
@@ -45,10 +47,13 @@ pub mod fs;
 mod iter;
 mod memtable;
 mod metrics;
+mod observe;
 mod options;
+pub mod perf;
 mod read;
 mod table;
 mod tree;
+mod txn;
 mod wal;
 mod write;
 
@@ -58,10 +63,15 @@ pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
 pub use db::snapshot::Snapshot;
+pub use db::status_file::LiveStatus;
+pub use db::txn::{Concurrency, Isolation, Transaction, TransactionIterator, TransactionOptions};
 pub use db::verify::VerifyReport;
 pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use metrics::{LevelMetrics, MemoryMetrics, Metrics, TableEntry};
+pub use metrics::{LevelMetrics, METRICS, MemoryMetrics, MetricSpec, Metrics, TableEntry};
+#[cfg(feature = "tracing")]
+pub use observe::TracingListener;
+pub use observe::{Event, EventListener};
 pub use options::kinds::{
     BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };
@@ -82,10 +92,13 @@ const _: () = {
     is_send_and_sync::<Db>();
     is_send_and_sync::<Keyspace>();
     is_send_and_sync::<Snapshot>();
+    is_send_and_sync::<Transaction>();
     is_send_and_sync::<Slice>();
     is_send_and_sync::<Batch>();
     is_send_and_sync::<Options>();
     is_send_and_sync::<Error>();
     is_send_and_sync::<Metrics>();
+    is_send_and_sync::<Event>();
     is_send::<DbIterator>();
+    is_send::<TransactionIterator>();
 };

@@ -135,6 +135,8 @@ fn store_with_running_compaction() -> (Arc<MemFs>, Arc<FaultFs>, Arc<BlockingFil
         file_size_max_bytes: 64 << 10,
         memtable_size_bytes: Some(8 << 20),
         memory_budget_bytes: Some(64 << 20),
+        log_file: false,
+        status_file: false,
         ..Options::default()
     };
     let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
@@ -478,6 +480,8 @@ fn read_error_among_deleted_keys_and_old_versions_is_returned() {
         keep_files_open: false,
         memtable_size_bytes: Some(16 << 20),
         memory_budget_bytes: Some(64 << 20),
+        log_file: false,
+        status_file: false,
         thresholds: Thresholds::small(),
         ..Options::default()
     };

@@ -45,6 +45,8 @@ fn all() -> Vec<Golden> {
                     guard_size_max_bytes: 16 << 10,
                     policy: if closed { Policy::Leveled } else { Policy::Fluid },
                     background_threads: Some(0),
+                    log_file: false,
+                    status_file: false,
                     ..Options::default()
                 };
                 let end = if closed { "closed" } else { "killed" };

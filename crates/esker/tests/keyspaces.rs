@@ -280,10 +280,14 @@ impl Model {
     }
 
     fn reopen(&mut self) {
+        self.reopen_without_check();
+        self.check_all();
+    }
+
+    fn reopen_without_check(&mut self) {
         self.snapshots.clear();
         self.db.take().unwrap().close().unwrap();
         self.db = Some(Db::open_on(self.fs.clone(), dir(), self.options.clone()).unwrap());
-        self.check_all();
     }
 
     fn check_all(&self) {
@@ -568,5 +572,29 @@ fn keys_at_the_limit_of_length_are_stored_in_every_keyspace() {
         let mut iter = keyspace.prefix("").unwrap();
         iter.seek_to_last().unwrap();
         assert_eq!(iter.key(), key);
+    }
+}
+
+#[test]
+fn handles_show_tree_order_and_options_and_one_call_compacts_all_keyspaces() {
+    let mut model = Model::new(options(), 1);
+    let [_, _, own, ..] = &kinds()[..] else { unreachable!("six kinds") };
+    let reverse = KeyspaceOptions::default().key_order(KeyOrder::Reverse);
+    for (name, options) in [("a", own), ("b", own), ("c", &reverse)] {
+        model.db().keyspace(name, options).unwrap().put("key", "value").unwrap();
+    }
+    model.db().put("key", "value").unwrap();
+    for _ in 0..2 {
+        let [default, a, b, c] = ["default", "a", "b", "c"].map(|name| model.handle(name));
+        assert_eq!((default.tree(), a.tree(), b.tree(), c.tree()), (0, 1, 1, 2));
+        let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
+        assert_eq!(a.options(), [pair("compression", "none"), pair("policy", "leveled")]);
+        assert!(default.options().is_empty() && c.options().is_empty() && b.options().len() == 2);
+        let reversed = |keyspace: &Keyspace| matches!(keyspace.key_order(), KeyOrder::Reverse);
+        assert!(reversed(&c) && !reversed(&a) && !reversed(&default));
+        model.db().compact_all().unwrap();
+        assert!(model.db().tables().iter().all(|table| table.level > 0));
+        assert!([default, b, c].iter().all(|keyspace| keyspace.size_bytes().unwrap() > 0));
+        model.reopen_without_check();
     }
 }

@@ -21,6 +21,8 @@ fn options(memtable_bytes: u64) -> Options {
         file_size_max_bytes: 4 << 10,
         background_threads: Some(0),
         auto_compaction: false,
+        log_file: false,
+        status_file: false,
         ..Options::default()
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! These tests guard against past failures: a reader that sees half a batch; a write acknowledged
 //! before it is readable; a memtable gone between freeze and flush; a write group that loses a
-//! member; a thread that waits forever; memory freed under a reader or never.
+//! member; a thread that waits forever; memory freed under a reader or never; a transaction that
+//! commits over a write that it has not seen; a lock with two holders.
 #![cfg(esker_shuttle)]
 
 use std::sync::Arc;
@@ -20,7 +21,10 @@ use esker::internals::Memtable;
 use esker::internals::Thresholds;
 use esker::internals::{BlockCache, BlockKey, SlotRef};
 use esker::internals::{Bug, sync};
-use esker::{Batch, CachePolicy, Db, KeyOrder, MemtableKind, Options, Policy, WriteOptions};
+use esker::{
+    Batch, CachePolicy, Concurrency, Db, ErrorKind, Isolation, KeyOrder, MemtableKind, Options,
+    Policy, Transaction, TransactionOptions, WriteOptions,
+};
 use esker_testkit::rng::SplitMix64;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +62,8 @@ fn tiny(policy: Policy, memtable_kind: MemtableKind) -> Options {
         background_threads: Some(1),
         cache_size_bytes: Some(64 << 10),
         sync_every_ms: 0,
+        log_file: false,
+        status_file: false,
         thresholds: Thresholds::small(),
         ..Options::default()
     }
@@ -399,6 +405,61 @@ fn put_is_visible_despite_concurrent_empty_range_hint() {
     explore(4, || a_put_into_a_hint(true));
 }
 
+/// Runs two threads of transactions, each of which rewrites `x` as it was and adds one to `n`, and
+/// a thread of plain writes, which counts `x` up.
+fn transactions_under(isolation: Isolation, concurrency: Concurrency) {
+    let options = tiny(Policy::Fluid, MemtableKind::Btree);
+    let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
+    db.put("x", [0]).unwrap();
+    let inside = Arc::new(AtomicU64::new(0));
+    let options = TransactionOptions::default().isolation(isolation).concurrency(concurrency);
+    let options = options.attempts_max(1).lock_timeout_ms(60_000);
+    let counters: Vec<_> = (0..2)
+        .map(|_| {
+            let (db, inside) = (db.clone(), inside.clone());
+            thread::spawn(move || {
+                let mut added = 0;
+                for _ in 0..2 {
+                    let outcome = db.transact(options, |transaction: &Transaction| {
+                        let x = transaction.get_for_update("x")?.unwrap();
+                        if concurrency == Concurrency::Pessimistic {
+                            let before = inside.swap(1, Ordering::SeqCst);
+                            assert_eq!(before, 0, "two transactions hold a lock");
+                            thread::yield_now();
+                            inside.store(0, Ordering::SeqCst);
+                        }
+                        let n = transaction.get("n")?.map_or(0, |n| n[0]);
+                        transaction.put("x", &*x)?;
+                        transaction.put("n", [n + 1])
+                    });
+                    match outcome {
+                        Ok(()) => added += 1,
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
+                    }
+                }
+                added
+            })
+        })
+        .collect();
+    let writer = {
+        let db = db.clone();
+        thread::spawn(move || (1..=3u8).for_each(|x| db.put("x", [x]).unwrap()))
+    };
+    let added: u8 = counters.into_iter().map(|counter| counter.join().unwrap()).sum();
+    writer.join().unwrap();
+    assert_eq!(db.get("x").unwrap().as_deref(), Some(&[3][..]), "a plain write was lost");
+    assert_eq!(db.get("n").unwrap().map_or(0, |n| n[0]), added, "an update was lost");
+}
+
+#[test]
+fn transactions_lose_no_update_and_locks_have_one_holder() {
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        for concurrency in [Concurrency::Optimistic, Concurrency::Pessimistic] {
+            explore(8, move || transactions_under(isolation, concurrency));
+        }
+    }
+}
+
 /// Returns whether exploring `body` with `bug` in the engine fails.
 fn finds(bug: Bug, body: fn()) -> bool {
     let outcome = std::panic::catch_unwind(|| {
@@ -418,4 +479,10 @@ fn seeded_bugs_are_found() {
     assert!(finds(Bug::UnpinWithoutCheck, readers_under));
     assert!(finds(Bug::LateHintUpdate, || a_put_into_a_hint(false)));
     assert!(finds(Bug::UnwatchedHintSearch, || a_put_into_a_hint(true)));
+    assert!(finds(Bug::UnrecordedCommit, || {
+        transactions_under(Isolation::Snapshot, Concurrency::Optimistic);
+    }));
+    assert!(finds(Bug::LockGrantedTwice, || {
+        transactions_under(Isolation::Snapshot, Concurrency::Pessimistic);
+    }));
 }

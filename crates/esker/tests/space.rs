@@ -40,6 +40,8 @@ fn options(policy: Policy, wal_io: WalIo) -> Options {
         manifest_size_min_bytes: MANIFEST_BYTES,
         compression: Compression::None,
         background_threads: Some(0),
+        log_file: false,
+        status_file: false,
         ..Options::default()
     }
 }

@@ -51,6 +51,8 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/src/own/batch.rs",
     "bindings/c/src/own/db.rs",
     "bindings/c/src/own/iter.rs",
+    "bindings/c/src/own/keyspace.rs",
+    "bindings/c/src/own/keyspace_data.rs",
     "bindings/c/src/own/common.rs",
     "bindings/c/src/own/options.rs",
     "bindings/c/src/own/read.rs",
@@ -58,7 +60,11 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/examples/overhead.rs",
     "bindings/c/tests/common/mod.rs",
     "bindings/c/tests/invalid_arguments.rs",
+    "bindings/c/tests/keyspaces.rs",
+    "bindings/c/tests/keyspace_handles/mod.rs",
     "bindings/c/tests/reentry.rs",
+    "bindings/c/tests/random_calls/keyspaces.rs",
+    "bindings/c/tests/random_calls/keyspaces/rest.rs",
     "bindings/c/tests/random_calls/leveldb.rs",
     "bindings/c/tests/sequences.rs",
     "bindings/c/tests/random_calls/own.rs",
@@ -76,10 +82,10 @@ pub const UNSAFE_FILES: &[&str] = &[
 /// Modules of the engine by layer. A module may import only lower layers. Modules of layer 0 may
 /// also import each other; modules of any other layer may not.
 pub const LAYERS: &[&[&str]] = &[
-    &["base", "options", "metrics", "error", "codec"],
+    &["base", "options", "metrics", "error", "codec", "observe", "perf"],
     &["fs"],
     &["cache", "wal", "memtable", "table", "iter"],
-    &["tree"],
+    &["tree", "txn"],
     &["write", "flush", "compaction", "read"],
     &["db"],
 ];

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_void};
 use esker::Batch;
 use esker::BatchOp;
 
+use super::keyspace::esker_keyspace_t;
 use crate::failure::{Outcome, attempt, there};
 use crate::ffi;
 
@@ -14,6 +15,13 @@ pub struct esker_batch_t {
     pub(crate) batch: Batch,
 }
 
+/// Kind of an operation: a put of a key and a value.
+pub const ESKER_OPERATION_PUT: i32 = 1;
+/// Kind of an operation: a delete of a key.
+pub const ESKER_OPERATION_DELETE: i32 = 2;
+/// Kind of an operation: a deletion of the keys from a start (inclusive) to an end (exclusive).
+pub const ESKER_OPERATION_DELETE_RANGE: i32 = 3;
+
 /// Receives a put: state, key, key length, value, value length.
 pub type esker_visit_put_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
@@ -22,6 +30,11 @@ pub type esker_visit_delete_t = Option<unsafe extern "C" fn(*mut c_void, *const 
 /// Receives a range deletion: state, start (inclusive), its length, end (exclusive), its length.
 pub type esker_visit_delete_range_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
+
+/// Receives an operation: state, number of its keyspace, its kind (`ESKER_OPERATION_PUT` and so
+/// on), the key or start, its length, the value or end (NULL for a delete), its length.
+pub type esker_visit_operation_t =
+    Option<unsafe extern "C" fn(*mut c_void, u32, i32, *const u8, usize, *const u8, usize)>;
 
 /// Creates an empty batch.
 #[unsafe(no_mangle)]
@@ -124,6 +137,71 @@ pub unsafe extern "C" fn esker_batch_delete_range(
     }
 }
 
+/// Adds a put in a keyspace. The write of the batch fails if the keyspace is of another store or of
+/// another opening, or was dropped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_batch_put_in(
+    batch: Option<&mut esker_batch_t>,
+    keyspace: Option<&esker_keyspace_t>,
+    key: *const u8,
+    key_len: usize,
+    value: *const u8,
+    value_len: usize,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        add(batch, message, |batch| {
+            let keyspace = &there(keyspace, "keyspace's handle")?.keyspace;
+            let key = ffi::bytes(key, key_len, "key")?;
+            batch.put_in(keyspace, key, ffi::bytes(value, value_len, "value")?);
+            Ok(())
+        })
+    }
+}
+
+/// Adds a delete in a keyspace; see `esker_batch_put_in`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_batch_delete_in(
+    batch: Option<&mut esker_batch_t>,
+    keyspace: Option<&esker_keyspace_t>,
+    key: *const u8,
+    key_len: usize,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        add(batch, message, |batch| {
+            let keyspace = &there(keyspace, "keyspace's handle")?.keyspace;
+            batch.delete_in(keyspace, ffi::bytes(key, key_len, "key")?);
+            Ok(())
+        })
+    }
+}
+
+/// Adds a range deletion in a keyspace, from `start` (inclusive) to `end` (exclusive); see
+/// `esker_batch_put_in`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_batch_delete_range_in(
+    batch: Option<&mut esker_batch_t>,
+    keyspace: Option<&esker_keyspace_t>,
+    start: *const u8,
+    start_len: usize,
+    end: *const u8,
+    end_len: usize,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        add(batch, message, |batch| {
+            let keyspace = &there(keyspace, "keyspace's handle")?.keyspace;
+            let start = ffi::bytes(start, start_len, "start")?;
+            batch.delete_range_in(keyspace, start, ffi::bytes(end, end_len, "end")?);
+            Ok(())
+        })
+    }
+}
+
 /// Appends the operations of `other` to `batch`. Both may be the same batch; otherwise `other` is
 /// not changed.
 #[unsafe(no_mangle)]
@@ -146,7 +224,8 @@ pub unsafe extern "C" fn esker_batch_append(
 }
 
 /// Calls a function for every operation, in order. With a NULL function, operations of its kind are
-/// skipped.
+/// skipped. The functions do not learn the keyspace of an operation; see
+/// `esker_batch_visit_keyspaces`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_iterate(
     batch: Option<&esker_batch_t>,
@@ -179,5 +258,33 @@ pub unsafe extern "C" fn esker_batch_iterate(
                 _ => {}
             }
         }
+    }
+}
+
+/// Calls `visit` for every operation, in order, with the number of its keyspace
+/// (`esker_keyspace_id`). Does nothing if `visit` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_batch_visit_keyspaces(
+    batch: Option<&esker_batch_t>,
+    state: *mut c_void,
+    visit: esker_visit_operation_t,
+) {
+    let (Some(batch), Some(visit)) = (batch, visit) else { return };
+    for op in batch.batch.operations() {
+        let (keyspace, kind, first, second) = match op {
+            BatchOp::Put { keyspace, key, value } => {
+                (keyspace, ESKER_OPERATION_PUT, key, Some(value))
+            }
+            BatchOp::Delete { keyspace, key } => (keyspace, ESKER_OPERATION_DELETE, key, None),
+            BatchOp::DeleteRange { keyspace, start, end } => {
+                (keyspace, ESKER_OPERATION_DELETE_RANGE, start, Some(end))
+            }
+            _ => continue,
+        };
+        let (second, second_len) =
+            second.map_or((std::ptr::null(), 0), |second| (second.as_ptr(), second.len()));
+        // SAFETY: the function and `state` belong together by the caller's contract; the buffers
+        // outlive the call.
+        unsafe { visit(state, keyspace, kind, first.as_ptr(), first.len(), second, second_len) };
     }
 }

@@ -3,17 +3,24 @@
 use std::ffi::c_char;
 use std::ops::Bound;
 
-use esker::{DbIterator, ReadOptions};
+use esker::{DbIterator, KeyBounds};
 
-use super::read::esker_snapshot_t;
+use super::read::{esker_snapshot_t, read_options};
 use super::store::{esker_db_t, optional};
 use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
-/// An iterator over the keys of a store. It reads the store's state at its creation, or the given
+/// An iterator over the keys of a keyspace. It reads the state at its creation, or the given
 /// snapshot. It may be used by one thread at a time, and freed before or after the store.
 pub struct esker_iter_t {
     walk: Walk,
+}
+
+impl esker_iter_t {
+    /// Returns the handle of a new iterator.
+    pub(super) fn give(iter: DbIterator) -> *mut esker_iter_t {
+        Box::into_raw(Box::new(esker_iter_t { walk: Walk::new(iter) }))
+    }
 }
 
 /// An iterator and its first failure since the last seek.
@@ -67,6 +74,23 @@ impl Walk {
     }
 }
 
+/// Returns the bounds from `start` (inclusive) to `end` (exclusive); null means no bound.
+///
+/// # Safety
+/// As for [`ffi::bytes`].
+pub(super) unsafe fn bounds(
+    start: *const u8,
+    start_len: usize,
+    end: *const u8,
+    end_len: usize,
+) -> Outcome<KeyBounds> {
+    // SAFETY: guaranteed by the caller.
+    let (start, end) = unsafe { (optional(start, start_len)?, optional(end, end_len)?) };
+    let owned = |key: Option<&[u8]>| key.map(<[u8]>::to_vec);
+    let from = owned(start).map_or(Bound::Unbounded, Bound::Included);
+    Ok((from, owned(end).map_or(Bound::Unbounded, Bound::Excluded)))
+}
+
 /// Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
 /// bound. It reads the store's state at its creation, or the given snapshot if that is not NULL. It
 /// has no position until the first seek. With `fill_cache` 0, its reads insert no blocks into the
@@ -88,14 +112,9 @@ pub unsafe extern "C" fn esker_iter_create(
         let outcome = attempt(|| {
             let place = there(iter, "place for the iterator")?;
             *place = std::ptr::null_mut();
-            let owned = |key: Option<&[u8]>| key.map(<[u8]>::to_vec);
-            let from = owned(optional(start, start_len)?).map_or(Bound::Unbounded, Bound::Included);
-            let to = owned(optional(end, end_len)?).map_or(Bound::Unbounded, Bound::Excluded);
-            let options = ReadOptions::default()
-                .snapshot(snapshot.map(|s| &s.snapshot))
-                .fill_cache(fill_cache != 0);
-            let made = esker_db_t::open(db)?.iter_with(&options, (from, to))?;
-            *place = Box::into_raw(Box::new(esker_iter_t { walk: Walk::new(made) }));
+            let bounds = bounds(start, start_len, end, end_len)?;
+            let options = read_options(snapshot, fill_cache != 0);
+            *place = esker_iter_t::give(esker_db_t::open(db)?.iter_with(&options, bounds)?);
             Ok(())
         });
         ffi::code(outcome, message)

@@ -1,8 +1,7 @@
 //! Esker's own C interface: the functions and types of `include/esker.h`.
 //!
 //! Invariants:
-//! 1. Each type of handle is created by one function and freed by one other function. Freeing null
-//!    does nothing.
+//! 1. Each type of handle is freed by one function. Freeing null does nothing.
 //! 2. The objects that a handle was created from may be freed before the handle.
 //! 3. A batch, a buffer or a path is borrowed only for the duration of a call.
 
@@ -10,6 +9,8 @@ pub mod batch;
 pub mod common;
 pub mod db;
 pub mod iter;
+pub mod keyspace;
+pub mod keyspace_data;
 pub mod options;
 pub mod read;
 pub mod store;

@@ -100,6 +100,29 @@ pub unsafe extern "C" fn esker_options_set_comparator(
     unsafe { ffi::code(outcome, message) }
 }
 
+/// Adds a key order that keyspaces of the store may have, with the arguments of
+/// `esker_options_set_comparator`. A keyspace names it (`esker_keyspace_options_set_key_order`). A
+/// store that ever had a keyspace of this order is opened and repaired only with the order among
+/// its options. Of several orders with one name, the first is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_options_add_comparator(
+    options: Option<&mut esker_options_t>,
+    state: *mut c_void,
+    destructor: esker_destructor_t,
+    compare: esker_compare_t,
+    name: esker_name_t,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let comparator = CComparator::new(state, destructor, compare, name)?;
+        let orders = &mut there(options, "options handle")?.options.key_orders;
+        orders.push(KeyOrder::Custom(Arc::new(comparator)));
+        Ok(())
+    });
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}
+
 /// Replaces the Bloom filter by the caller's filter functions. `create` returns memory allocated
 /// with `malloc`. `may_match` must not return 0 for a key in the filter.
 #[unsafe(no_mangle)]

@@ -43,6 +43,38 @@ pub extern "C" fn esker_snapshot_destroy(snapshot: Option<Box<esker_snapshot_t>>
     });
 }
 
+/// Returns the options of a read, at `snapshot` if there is one.
+#[inline]
+pub(super) fn read_options(
+    snapshot: Option<&esker_snapshot_t>,
+    fill_cache: bool,
+) -> ReadOptions<'_> {
+    ReadOptions::default().snapshot(snapshot.map(|s| &s.snapshot)).fill_cache(fill_cache)
+}
+
+/// Places for a value and its length.
+pub(super) struct ValuePlace<'a>(&'a mut *mut u8, &'a mut usize);
+
+impl<'a> ValuePlace<'a> {
+    /// Returns the places of the caller, without a value.
+    pub(super) fn new(
+        value: Option<&'a mut *mut u8>,
+        value_len: Option<&'a mut usize>,
+    ) -> Outcome<ValuePlace<'a>> {
+        let value = there(value, "place for the value")?;
+        let value_len = there(value_len, "place for the value's length")?;
+        (*value, *value_len) = (std::ptr::null_mut(), 0);
+        Ok(ValuePlace(value, value_len))
+    }
+
+    /// Stores a copy of the value that was found.
+    pub(super) fn give(self, found: Option<Slice>) {
+        if let Some(found) = found {
+            (*self.0, *self.1) = (ffi::give_bytes(&found), found.len());
+        }
+    }
+}
+
 #[inline]
 unsafe fn find(
     db: Option<&esker_db_t>,
@@ -53,8 +85,7 @@ unsafe fn find(
 ) -> Outcome<Option<Slice>> {
     // SAFETY: guaranteed by the caller.
     let key = unsafe { ffi::bytes(key, key_len, "key") }?;
-    let options =
-        ReadOptions::default().snapshot(snapshot.map(|s| &s.snapshot)).fill_cache(fill_cache);
+    let options = read_options(snapshot, fill_cache);
     Ok(esker_db_t::open(db)?.get_with(key, &options)?)
 }
 
@@ -74,12 +105,8 @@ pub unsafe extern "C" fn esker_get(
     // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
         let outcome = attempt(|| {
-            let value = there(value, "place for the value")?;
-            let value_len = there(value_len, "place for the value's length")?;
-            (*value, *value_len) = (std::ptr::null_mut(), 0);
-            if let Some(found) = find(db, snapshot, true, key, key_len)? {
-                (*value, *value_len) = (ffi::give_bytes(&found), found.len());
-            }
+            let place = ValuePlace::new(value, value_len)?;
+            place.give(find(db, snapshot, true, key, key_len)?);
             Ok(())
         });
         ffi::code(outcome, message)

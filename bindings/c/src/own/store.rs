@@ -9,6 +9,7 @@ use esker::fs::OsFs;
 use esker::{Db, Options};
 use esker_bindings::calling::{self, Functions};
 use esker_bindings::handle::{Handle, Opened};
+use esker_bindings::orders::Orders;
 use esker_bindings::properties;
 
 use super::options::esker_options_t;
@@ -17,18 +18,21 @@ use crate::ffi;
 
 /// An open store. Many threads may call functions on it concurrently, except `esker_db_destroy`.
 pub struct esker_db_t {
-    handle: Handle,
+    /// Shared with the handles of keyspaces.
+    pub(super) handle: Arc<Handle>,
+    /// The key orders that keyspaces may name.
+    pub(super) orders: Orders,
 }
 
 impl esker_db_t {
     /// Creates a handle to `db`.
     pub fn new(db: Db) -> Box<esker_db_t> {
-        Box::new(esker_db_t { handle: Handle::new(db) })
+        esker_db_t::of(db, Functions::default(), Orders::default())
     }
 
     /// Creates a handle to `db`. It refuses calls from within the store's `functions`.
-    fn of(db: Db, functions: Functions) -> Box<esker_db_t> {
-        Box::new(esker_db_t { handle: Handle::of(db, functions) })
+    fn of(db: Db, functions: Functions, orders: Orders) -> Box<esker_db_t> {
+        Box::new(esker_db_t { handle: Arc::new(Handle::of(db, functions)), orders })
     }
 
     /// Returns the store, or a failure if the handle is null or closed.
@@ -55,8 +59,9 @@ fn open_by(
         // SAFETY: the caller meets the header's contract for strings.
         let path = unsafe { ffi::path(path) }?;
         let chosen = options.map(|o| o.options.clone()).unwrap_or_default();
-        let functions = calling::functions_of(&chosen);
-        *place = Box::into_raw(esker_db_t::of(open(fs_of(options), path, chosen)?, functions));
+        let (functions, orders) = (calling::functions_of(&chosen), Orders::of(&chosen));
+        let opened = open(fs_of(options), path, chosen)?;
+        *place = Box::into_raw(esker_db_t::of(opened, functions, orders));
         Ok(())
     });
     // SAFETY: the caller meets the header's contract for messages.
@@ -88,9 +93,10 @@ pub unsafe extern "C" fn esker_open_read_only(
     })
 }
 
-/// Closes the store and waits for running calls. Later calls fail with `ESKER_CLOSED`. Existing
-/// iterators and snapshots stay readable until the store is opened again, removed or repaired.
-/// After that they may fail, but they never return wrong data. Closing twice is allowed.
+/// Closes the store and waits for running calls. Later calls, also on its keyspaces, fail with
+/// `ESKER_CLOSED`. Existing iterators and snapshots stay readable until the store is opened again,
+/// removed or repaired. After that they may fail, but they never return wrong data. Closing twice
+/// is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_close(
     db: Option<&esker_db_t>,
@@ -105,8 +111,8 @@ pub unsafe extern "C" fn esker_close(
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_db_destroy(db: Option<Box<esker_db_t>>) {
     let _ = attempt(|| {
-        drop(db);
-        Ok(())
+        // Handles of keyspaces do not keep the store open.
+        Ok(db.map_or(Ok(()), |db| db.handle.close())?)
     });
 }
 
@@ -156,7 +162,10 @@ pub unsafe extern "C" fn esker_repair(
 }
 
 /// Runs `act` on the open store.
-unsafe fn on(
+///
+/// # Safety
+/// As for [`ffi::code`].
+pub(super) unsafe fn on(
     db: Option<&esker_db_t>,
     message: Option<&mut *mut c_char>,
     act: impl FnOnce(&Db) -> Outcome<()>,

@@ -13,6 +13,8 @@ plyvel. In addition, a database has the methods of a mapping, and takes Esker's 
             batch.delete(b"apple")
         for key, value in db.iterator(prefix=b"b"):
             print(key, value)
+        users = db.keyspace("users")
+        users[b"7"] = b"Ada"
 
 Failures raise ``esker.Error`` or a subclass. Calls on closed objects raise ``RuntimeError``.
 """
@@ -27,6 +29,7 @@ from ._esker import (
     Backup,
     BackupReport,
     Iterator,
+    Keyspace,
     Option,
     PrefixedDB,
     RawIterator,
@@ -52,6 +55,7 @@ __all__ = [
     "IOError",
     "Iterator",
     "IteratorInvalidError",
+    "Keyspace",
     "Mapping",
     "Option",
     "PrefixedDB",

@@ -18,7 +18,8 @@ class Error(Exception):
 class IOError(Error, builtins.IOError):
     """The operating system refused an operation; ``errno`` is its error number.
 
-    Also raised if the database is missing, is open elsewhere, or accepts no more writes.
+    Also raised if the database or a keyspace is missing, and if the database is open elsewhere or
+    accepts no more writes.
     """
 
 

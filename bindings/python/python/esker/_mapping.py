@@ -1,4 +1,4 @@
-"""A database, or a part of one, as a mapping."""
+"""A database, a keyspace, or a part of one, as a mapping."""
 
 from collections.abc import ItemsView, KeysView, MutableMapping, ValuesView
 
@@ -28,7 +28,7 @@ class _Items(ItemsView):
 
 
 class Mapping(MutableMapping):
-    """A mapping from bytes to bytes, ordered by key; the result of ``DB.mapping()``.
+    """A mapping from bytes to bytes, ordered by key; the result of ``mapping()``.
 
     An iteration, also over ``keys()``, ``values()`` and ``items()``, shows the state at its start.
     ``reversed`` iterates backwards. ``len``, and ``in`` on ``values()``, scan all entries.

@@ -1,4 +1,4 @@
-//! `esker compact`: a full compaction, or the compaction of a range.
+//! `esker compact`: a full compaction, or the compaction of a keyspace or of a range.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use esker::internals::human_bytes;
 use serde_json::json;
 
 use super::{bytes_of, print};
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
 use crate::failure::Outcome;
 use crate::store::open_writer;
 
@@ -21,9 +21,12 @@ pub struct CompactArgs {
     from: Option<OsString>,
     /// Last key [default: the end]
     to: Option<OsString>,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
 }
 
-/// Compacts, and prints the table bytes before and after.
+/// Compacts every keyspace, or with a keyspace or a range only that. Prints the table bytes of the
+/// store before and after.
 pub fn run(args: &CompactArgs, global: &Global) -> Outcome {
     let form = global.form();
     let bound = |what: &str, arg: &Option<OsString>| {
@@ -31,9 +34,14 @@ pub fn run(args: &CompactArgs, global: &Global) -> Outcome {
     };
     let (from, to) = (bound("first key", &args.from)?, bound("last key", &args.to)?);
     let db = open_writer(&args.db, global, false)?;
+    let keyspace = args.keyspace.open(&db)?;
     db.flush()?;
     let before = db.metrics().table_bytes;
-    db.compact_range(from.as_deref(), to.as_deref())?;
+    if args.keyspace.is_given() || from.is_some() || to.is_some() {
+        keyspace.compact_range(from.as_deref(), to.as_deref())?;
+    } else {
+        db.compact_all()?;
+    }
     let after = db.metrics().table_bytes;
     db.close()?;
     print(

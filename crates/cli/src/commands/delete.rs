@@ -8,7 +8,7 @@ use esker::{Batch, Durability, WriteOptions};
 use serde_json::json;
 
 use super::{bytes_of, print};
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
 use crate::failure::{Failure, Outcome};
 use crate::store::open_writer;
 
@@ -29,6 +29,8 @@ pub struct DeleteArgs {
     /// closes the store
     #[arg(long)]
     sync: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
 }
 
 /// Deletes. A missing key is an error only with `must_exist`.
@@ -37,14 +39,15 @@ pub fn run(args: &DeleteArgs, global: &Global) -> Outcome {
     let key = bytes_of(form, "key", &args.key)?;
     let end = args.to.as_ref().map(|end| bytes_of(form, "end", end)).transpose()?;
     let db = open_writer(&args.db, global, false)?;
-    if args.must_exist && db.get(&key)?.is_none() {
+    let keyspace = args.keyspace.open(&db)?;
+    if args.must_exist && keyspace.get(&key)?.is_none() {
         db.close()?;
         return Err(Failure::key_not_found());
     }
     let mut batch = Batch::new();
     match &end {
-        Some(end) => batch.delete_range(&key, end),
-        None => batch.delete(&key),
+        Some(end) => batch.delete_range_in(&keyspace, &key, end),
+        None => batch.delete_in(&keyspace, &key),
     };
     let durability = args.sync.then_some(Durability::Sync);
     db.write_with(&batch, &WriteOptions::default().durability(durability))?;

@@ -41,7 +41,8 @@ pub fn run(args: &DestroyArgs, global: &Global) -> Outcome {
     Ok(0)
 }
 
-fn confirmed(question: &str) -> bool {
+/// Asks a question on stderr. Returns whether the answer on standard input is `y` or `yes`.
+pub(super) fn confirmed(question: &str) -> bool {
     let mut stderr = std::io::stderr();
     let _ = write!(stderr, "{question} [y/N] ");
     let _ = stderr.flush();

@@ -1,4 +1,5 @@
-//! `esker dump`: writes the pairs of a store or of a key range as text that `load` reads.
+//! `esker dump`: writes the pairs of a keyspace, of a key range or of all keyspaces as text that
+//! `load` reads.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -6,19 +7,28 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use esker::{DbIterator, Keyspace};
 use serde_json::json;
 
 use super::scan::{between, write_pair};
 use super::{bytes_of, counted, print, stdout};
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
+use crate::bytes::Form;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
+use crate::keyspaces::KeyspaceSpec;
 use crate::progress::{Count, Progress};
-use crate::rows::dump::{Tally, first_line};
+use crate::rows::dump::{Tally, first_line, keyspace_line};
 use crate::store::open_reader;
+
+const AFTER_HELP: &str = "\
+With --keyspace or --all-keyspaces the dump describes its keyspaces: the line `keyspace {...}` \
+before the pairs of each, or with --json an object `create_keyspace`, and the field `keyspace` in \
+each pair. `load` creates these keyspaces unless they exist.";
 
 /// Arguments of `dump`.
 #[derive(Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct DumpArgs {
     /// Store directory
     db: PathBuf,
@@ -30,6 +40,11 @@ pub struct DumpArgs {
     /// End key, exclusive
     #[arg(long, value_name = "KEY")]
     to: Option<std::ffi::OsString>,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
+    /// Dump every keyspace with its key order and own options; `load` creates them
+    #[arg(long, conflicts_with_all = ["keyspace", "from", "to"])]
+    all_keyspaces: bool,
 }
 
 /// Destination of a dump.
@@ -72,7 +87,64 @@ impl Sink {
     }
 }
 
-/// Writes a first line, the pairs, and a last line.
+/// A dump that is being written.
+struct Dump {
+    form: Form,
+    sink: Sink,
+    tally: Tally,
+    progress: Progress,
+    line: Vec<u8>,
+}
+
+impl Dump {
+    /// Begins a dump with its first line. `names` says that it describes keyspaces.
+    fn begin(form: Form, mut sink: Sink, names: bool) -> Result<Dump, Failure> {
+        interrupt::watch();
+        sink.write(format!("{}\n", first_line(form, names)).as_bytes())?;
+        let progress = Progress::new("dump", None, Count::Pairs);
+        Ok(Dump { form, sink, tally: Tally::default(), progress, line: Vec::new() })
+    }
+
+    /// Writes the line of a keyspace.
+    fn name(&mut self, keyspace: &Keyspace) -> Result<(), Failure> {
+        let spec = KeyspaceSpec::of(keyspace);
+        self.tally.add_keyspace(&spec);
+        self.sink.write(format!("{}\n", keyspace_line(self.form, &spec)).as_bytes())
+    }
+
+    /// Writes the pairs of an iterator, until Ctrl-C. `name` is the keyspace that the pairs repeat.
+    fn pairs(&mut self, mut iter: DbIterator, name: Option<&str>) -> Result<(), Failure> {
+        iter.seek_to_first()?;
+        while iter.valid() && !interrupt::asked() {
+            self.line.clear();
+            write_pair(self.form, name, iter.key(), Some(iter.value()), &mut self.line);
+            self.sink.write(&self.line)?;
+            self.tally.add(iter.key(), iter.value());
+            self.progress.set(self.tally.count);
+            iter.move_next()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the last line, unless the command was interrupted.
+    fn finish(mut self) -> Result<Tally, Failure> {
+        drop(self.progress);
+        if interrupt::asked() {
+            self.sink.finish()?;
+            return Err(Failure::interrupted(format!(
+                "interrupted after {}; the dump has no last line, so `load` reports it as \
+                 incomplete",
+                counted(self.tally.count, "pair")
+            )));
+        }
+        self.sink.write(format!("{}\n", self.tally.last_line(self.form)).as_bytes())?;
+        self.sink.finish()?;
+        Ok(self.tally)
+    }
+}
+
+/// Writes a first line, the pairs, and a last line. Names the keyspaces, unless the dump has only
+/// the default one.
 pub fn run(args: &DumpArgs, global: &Global) -> Outcome {
     let form = global.form();
     let bound = |arg: &Option<std::ffi::OsString>| {
@@ -80,45 +152,53 @@ pub fn run(args: &DumpArgs, global: &Global) -> Outcome {
     };
     let (from, to) = (bound(&args.from)?, bound(&args.to)?);
     let db = open_reader(&args.db, global)?;
-    let mut iter = between(&db, from, to)?;
+    let mut keyspaces = vec![args.keyspace.open(&db)?];
+    if args.all_keyspaces {
+        keyspaces.clear();
+        for name in db.keyspaces() {
+            keyspaces.extend(db.existing_keyspace(&name)?);
+        }
+    }
+    let names = args.all_keyspaces || args.keyspace.is_other();
     let file = args.file.as_ref().filter(|file| file.as_os_str() != "-");
-    let mut sink = match file {
+    let sink = match file {
         Some(path) => Sink::create(path)?,
         None => Sink::Stdout(stdout()),
     };
-    interrupt::watch();
-    let mut progress = Progress::new("dump", None, Count::Pairs);
-    let mut tally = Tally::default();
-    let mut line = first_line(form).into_bytes();
-    line.push(b'\n');
-    sink.write(&line)?;
-    iter.seek_to_first()?;
-    while iter.valid() && !interrupt::asked() {
-        line.clear();
-        write_pair(form, iter.key(), Some(iter.value()), &mut line);
-        sink.write(&line)?;
-        tally.add(iter.key(), iter.value());
-        progress.set(tally.count);
-        iter.move_next()?;
+    let mut dump = Dump::begin(form, sink, names)?;
+    for keyspace in &keyspaces {
+        if names {
+            dump.name(keyspace)?;
+        }
+        let name = names.then(|| keyspace.name());
+        dump.pairs(between(keyspace, from.clone(), to.clone())?, name.as_deref())?;
     }
-    drop(progress);
-    if interrupt::asked() {
-        sink.finish()?;
-        return Err(Failure::interrupted(format!(
-            "interrupted after {}; the dump has no last line, so `load` reports it as incomplete",
-            counted(tally.count, "pair")
-        )));
-    }
-    sink.write(format!("{}\n", tally.last_line(form)).as_bytes())?;
-    sink.finish()?;
+    let tally = dump.finish()?;
     if let Some(path) = file {
-        let sum = format!("{:016x}", tally.checksum);
-        let path = path.display().to_string();
-        print(
-            form,
-            || json!({ "ok": true, "file": path, "pairs": tally.count, "checksum": sum }),
-            || format!("{path}: {}, checksum {sum}", counted(tally.count, "pair")),
-        )?;
+        print_totals(form, path, &tally)?;
     }
     Ok(0)
+}
+
+fn print_totals(form: Form, file: &Path, tally: &Tally) -> Result<(), Failure> {
+    let sum = format!("{:016x}", tally.checksum);
+    let path = file.display().to_string();
+    let (pairs, keyspaces) = (tally.count, tally.keyspaces);
+    print(
+        form,
+        || {
+            let mut totals = json!({ "ok": true, "file": path, "pairs": pairs, "checksum": sum });
+            if keyspaces > 0 {
+                totals["keyspaces"] = json!(keyspaces);
+            }
+            totals
+        },
+        || {
+            let place = match keyspaces {
+                0 => String::new(),
+                count => format!(" in {}", counted(count, "keyspace")),
+            };
+            format!("{path}: {}{place}, checksum {sum}", counted(pairs, "pair"))
+        },
+    )
 }

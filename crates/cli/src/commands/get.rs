@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{bytes_of, stdout};
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
 use crate::failure::{Failure, Outcome};
 use crate::store::open_reader;
 
@@ -22,6 +22,8 @@ pub struct GetArgs {
     /// Write the raw bytes of the value, without a newline
     #[arg(long, conflicts_with_all = ["json", "hex", "base64"])]
     raw: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
 }
 
 /// Prints the value; exit code 1 if the key does not exist.
@@ -29,7 +31,7 @@ pub fn run(args: &GetArgs, global: &Global) -> Outcome {
     let form = global.form();
     let key = bytes_of(form, "key", &args.key)?;
     let db = open_reader(&args.db, global)?;
-    let found = db.get(&key)?;
+    let found = args.keyspace.open(&db)?.get(&key)?;
     let mut out = stdout();
     if form.json {
         let value = found.as_ref().map_or(Value::Null, |value| form.to_json(value));

@@ -6,20 +6,22 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use esker::{Batch, Db, Durability, ErrorKind, WriteOptions};
+use esker::internals::DEFAULT_KEYSPACE;
+use esker::{Batch, Db, ErrorKind, Keyspace};
 use serde_json::json;
 
 use super::{counted, print};
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
 use crate::bytes::Encoding;
 use crate::failure::{Failure, Outcome, print_line, print_note};
 use crate::interrupt;
+use crate::keyspaces::{KeyspaceSpec, create, shown};
 use crate::progress::{Count, Progress};
-use crate::rows::Rows;
 use crate::rows::csv::{CsvRows, Layout};
 use crate::rows::dump::{DumpRows, is_dump};
 use crate::rows::input::Input;
 use crate::rows::jsonl::JsonRows;
+use crate::rows::{Content, Rows};
 use crate::store::open_writer;
 
 /// Limits of a batch, in pairs and in bytes.
@@ -37,14 +39,14 @@ enum Format {
     Tsv,
     /// One JSON object per line
     Jsonl,
-    /// Output of `esker dump`
+    /// Output of `esker dump`; the keyspaces that it describes are created unless they exist
     Dump,
 }
 
 /// Arguments of `load`.
 #[derive(Args)]
 pub struct LoadArgs {
-    /// Store directory; created if missing
+    /// Store directory; created if missing, unless --keyspace names a keyspace
     db: PathBuf,
     /// Input file; standard input if omitted or -
     file: Option<PathBuf>,
@@ -72,29 +74,91 @@ pub struct LoadArgs {
     /// Return only once all pairs survive a power loss
     #[arg(long)]
     sync: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
 }
 
 #[derive(Default)]
 struct Sums {
     loaded: u64,
     bad: u64,
+    keyspaces_created: u64,
+}
+
+/// The store and the keyspace that is being loaded.
+struct Target {
+    db: Db,
+    keyspace: Keyspace,
+    /// Whether `--keyspace` names the keyspace, whatever a dump says.
+    is_fixed: bool,
+    /// Number of keyspaces that the dump has described so far.
+    described: u64,
+}
+
+impl Target {
+    /// Opens the store and the keyspace that the arguments name.
+    fn open(args: &LoadArgs, global: &Global) -> Result<Target, Failure> {
+        let db = open_writer(&args.db, global, !args.keyspace.is_other())?;
+        let keyspace = args.keyspace.open(&db)?;
+        Ok(Target { db, keyspace, is_fixed: args.keyspace.is_given(), described: 0 })
+    }
+
+    /// Writes a batch and clears it.
+    fn write(&self, batch: &mut Batch, sums: &mut Sums) -> Result<(), Failure> {
+        if !batch.is_empty() {
+            self.db.write(batch)?;
+            sums.loaded += batch.len() as u64;
+            batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Continues with a keyspace that the dump describes. Creates it unless it exists; returns
+    /// whether it was created. A keyspace that exists keeps its options.
+    fn enter(&mut self, spec: &KeyspaceSpec, json: bool) -> Result<bool, Failure> {
+        self.described += 1;
+        if self.is_fixed {
+            // Only a dump of all keyspaces describes the default one.
+            if self.described == 1 && spec.name != DEFAULT_KEYSPACE {
+                return Ok(false);
+            }
+            return Err(Failure::usage(
+                "the dump has several keyspaces, which keep their names; load it without \
+                 --keyspace",
+            ));
+        }
+        let Some(keyspace) = self.db.existing_keyspace(&spec.name)? else {
+            self.keyspace = create(&self.db, spec)?;
+            return Ok(true);
+        };
+        if KeyspaceSpec::of(&keyspace) != *spec {
+            let name = shown(&spec.name);
+            let note = format!(
+                "esker: the keyspace \"{name}\" exists with another order or other options than \
+                 in the dump, and keeps them"
+            );
+            print_note(json, &note);
+        }
+        self.keyspace = keyspace;
+        Ok(false)
+    }
 }
 
 /// Loads the pairs. Bad rows are reported on stderr with their line, and counted.
 pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     let (mut rows, total) = open_rows(args, global)?;
-    let db = open_writer(&args.db, global, true)?;
+    let mut target = Target::open(args, global)?;
     interrupt::watch();
     let started = Instant::now();
     let mut progress = Progress::new("load", total, Count::Bytes);
     let mut sums = Sums::default();
-    let loaded = load(&db, &mut *rows, source(args), &mut sums, &mut progress, global.json);
+    let loaded = load(&mut target, &mut *rows, source(args), &mut sums, &mut progress, global.json);
     drop(progress);
     let finished = loaded.and_then(|()| {
         if args.sync {
-            db.sync()?;
+            target.db.sync()?;
         }
-        Ok(db.close()?)
+        Ok(target.db.close()?)
     });
     if let Err(failure) = finished {
         let loaded = counted(sums.loaded, "pair");
@@ -106,11 +170,20 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     let whole = end.is_ok() && !interrupt::asked();
     print(
         global.form(),
-        || json!({ "loaded": sums.loaded, "bad_rows": sums.bad, "whole": whole, "seconds": seconds }),
+        || {
+            json!({
+                "loaded": sums.loaded, "bad_rows": sums.bad,
+                "keyspaces_created": sums.keyspaces_created, "whole": whole, "seconds": seconds,
+            })
+        },
         || {
             let bad =
                 if sums.bad == 0 { "no bad row".into() } else { counted(sums.bad, "bad row") };
-            format!("loaded {}, {bad}, in {seconds:.2} s", counted(sums.loaded, "pair"))
+            let created = match sums.keyspaces_created {
+                0 => String::new(),
+                count => format!(", {} created", counted(count, "keyspace")),
+            };
+            format!("loaded {}, {bad}{created}, in {seconds:.2} s", counted(sums.loaded, "pair"))
         },
     )?;
     if interrupt::asked() {
@@ -133,22 +206,28 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
 }
 
 fn load(
-    db: &Db,
+    target: &mut Target,
     rows: &mut dyn Rows,
     source: &Path,
     sums: &mut Sums,
     progress: &mut Progress,
     json: bool,
 ) -> Result<(), Failure> {
-    let options = WriteOptions::default().durability(None::<Durability>);
     let mut batch = Batch::new();
     while !interrupt::asked() {
         let row = rows.next().map_err(|error| Failure::file("read", source, &error))?;
         let Some(row) = row else { break };
-        let pair = row.pair.and_then(|(key, value)| fits(&key, &value).map(|()| (key, value)));
-        match pair {
-            Ok((key, value)) => {
-                batch.put(&key, &value);
+        let content = row.content.and_then(|content| fits(&content).map(|()| content));
+        match content {
+            Ok(Content::Pair(key, value)) => {
+                batch.put_in(&target.keyspace, &key, &value);
+            }
+            Ok(Content::Keyspace(spec)) => {
+                target.write(&mut batch, sums)?;
+                let created = target
+                    .enter(&spec, json)
+                    .map_err(|failure| at_line(failure, source, row.line, &shown(&spec.name)))?;
+                sums.keyspaces_created += u64::from(created);
             }
             Err(why) => {
                 sums.bad += 1;
@@ -156,21 +235,22 @@ fn load(
             }
         }
         if batch.len() >= BATCH_PAIRS || batch.size_bytes() >= BATCH_BYTES {
-            db.write_with(&batch, &options)?;
-            sums.loaded += batch.len() as u64;
-            batch.clear();
+            target.write(&mut batch, sums)?;
         }
         progress.set(rows.read_bytes());
     }
-    if !batch.is_empty() {
-        db.write_with(&batch, &options)?;
-        sums.loaded += batch.len() as u64;
-    }
-    Ok(())
+    target.write(&mut batch, sums)
+}
+
+/// Returns the failure to begin a keyspace, with its place in the input.
+fn at_line(failure: Failure, source: &Path, line: u64, name: &str) -> Failure {
+    let place = format!("{}: line {line}: keyspace \"{name}\"", source.display());
+    failure.with_place(&place)
 }
 
 /// Checks a pair against the store's limits. A refused pair is a bad row and does not end the load.
-fn fits(key: &[u8], value: &[u8]) -> Result<(), String> {
+fn fits(content: &Content) -> Result<(), String> {
+    let Content::Pair(key, value) = content else { return Ok(()) };
     let message = |error: esker::Error| error.message().to_string();
     esker::internals::check_key(key).map_err(message)?;
     esker::internals::check_value(value).map_err(message)

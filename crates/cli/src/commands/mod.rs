@@ -11,6 +11,7 @@ pub mod dump;
 pub mod engines;
 pub mod get;
 pub mod import;
+pub mod keyspace;
 pub mod lab;
 pub mod load;
 pub mod man;
@@ -21,6 +22,7 @@ pub mod restore;
 pub mod scan;
 pub mod shell;
 pub mod stats;
+pub mod top;
 pub mod verify;
 pub mod ycsb;
 

@@ -9,14 +9,14 @@ use esker::{Durability, WriteOptions};
 use serde_json::json;
 
 use super::{bytes_of, print};
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
 use crate::failure::{Failure, Outcome};
 use crate::store::open_writer;
 
 /// Arguments of `put`.
 #[derive(Args)]
 pub struct PutArgs {
-    /// Store directory; created if missing
+    /// Store directory; created if missing, unless --keyspace names a keyspace
     db: PathBuf,
     /// Key
     key: OsString,
@@ -26,6 +26,8 @@ pub struct PutArgs {
     /// closes the store
     #[arg(long)]
     sync: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
 }
 
 /// Writes the pair.
@@ -43,9 +45,10 @@ pub fn run(args: &PutArgs, global: &Global) -> Outcome {
             value
         }
     };
-    let db = open_writer(&args.db, global, true)?;
+    let db = open_writer(&args.db, global, !args.keyspace.is_other())?;
+    let keyspace = args.keyspace.open(&db)?;
     let durability = args.sync.then_some(Durability::Sync);
-    db.put_with(&key, &value, &WriteOptions::default().durability(durability))?;
+    keyspace.put_with(&key, &value, &WriteOptions::default().durability(durability))?;
     db.close()?;
     print(form, || json!({ "ok": true }), String::new)?;
     Ok(0)

@@ -6,11 +6,11 @@ use std::ops::Bound;
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::{Db, DbIterator, ReadOptions};
+use esker::{DbIterator, Keyspace, ReadOptions};
 use serde_json::{Map, Value};
 
 use super::{bytes_of, stdout};
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
 use crate::bytes::{Form, read_count};
 use crate::failure::{Failure, Outcome};
 use crate::store::open_reader;
@@ -39,6 +39,8 @@ pub struct ScanArgs {
     /// Print only the number of pairs
     #[arg(long, conflicts_with = "keys")]
     count: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
 }
 
 /// Prints the pairs, one per line, with key and value separated by a tab.
@@ -50,9 +52,10 @@ pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
     let (from, to) = (bound("first key", &args.from)?, bound("last key", &args.to)?);
     let prefix = bound("prefix", &args.prefix)?;
     let db = open_reader(&args.db, global)?;
+    let keyspace = args.keyspace.open(&db)?;
     let mut iter = match prefix {
-        Some(prefix) => db.prefix(prefix)?,
-        None => between(&db, from, to)?,
+        Some(prefix) => keyspace.prefix(prefix)?,
+        None => between(&keyspace, from, to)?,
     };
     let mut out = stdout();
     let mut line = Vec::new();
@@ -65,7 +68,7 @@ pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
     while iter.valid() && args.limit.is_none_or(|limit| count < limit) {
         if !args.count {
             line.clear();
-            write_pair(form, iter.key(), (!args.keys).then(|| iter.value()), &mut line);
+            write_pair(form, None, iter.key(), (!args.keys).then(|| iter.value()), &mut line);
             out.write_all(&line)?;
         }
         count += 1;
@@ -80,17 +83,31 @@ pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
 }
 
 /// Returns an iterator from `from` to `to`, exclusive, that does not fill the cache.
-pub fn between(db: &Db, from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<DbIterator, Failure> {
+pub fn between(
+    keyspace: &Keyspace,
+    from: Option<Vec<u8>>,
+    to: Option<Vec<u8>>,
+) -> Result<DbIterator, Failure> {
     let lower = from.map_or(Bound::Unbounded, Bound::Included);
     let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
     let options = ReadOptions::default().fill_cache(false);
-    Ok(db.iter_with(&options, (lower, upper))?)
+    Ok(keyspace.iter_with(&options, (lower, upper))?)
 }
 
-/// Appends the line of a pair: `KEY<tab>VALUE`, or an object.
-pub fn write_pair(form: Form, key: &[u8], value: Option<&[u8]>, line: &mut Vec<u8>) {
+/// Appends the line of a pair: `KEY<tab>VALUE`, or an object, with the keyspace as its first field
+/// if there is one.
+pub fn write_pair(
+    form: Form,
+    keyspace: Option<&str>,
+    key: &[u8],
+    value: Option<&[u8]>,
+    line: &mut Vec<u8>,
+) {
     if form.json {
         let mut fields = Map::new();
+        if let Some(name) = keyspace {
+            fields.insert("keyspace".into(), Value::from(name));
+        }
         fields.insert("key".into(), form.to_json(key));
         if let Some(value) = value {
             fields.insert("value".into(), form.to_json(value));

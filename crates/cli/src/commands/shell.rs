@@ -8,7 +8,7 @@ use esker::ErrorKind;
 use rustyline::error::ReadlineError;
 use rustyline::{CompletionType, Config, Editor};
 
-use crate::args::Global;
+use crate::args::{Global, KeyspaceFlag};
 use crate::failure::{Failure, Outcome, print_line, print_note};
 use crate::interrupt;
 use crate::shell::answer::Answers;
@@ -31,7 +31,7 @@ lines that begin with a space. ESKER_HISTORY names another file, or is `off`.";
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ShellArgs {
-    /// Store directory; created if missing
+    /// Store directory; created if missing, unless --keyspace names a keyspace
     db: PathBuf,
     /// Open read-only, which also works while another process has the store open
     #[arg(long)]
@@ -39,20 +39,27 @@ pub struct ShellArgs {
     /// Stop at the first error
     #[arg(long)]
     bail: bool,
+    #[command(flatten)]
+    keyspace: KeyspaceFlag,
 }
 
 /// Runs the session. The exit code of a script is that of its first error, or 0.
 pub fn run(args: &ShellArgs, global: &Global) -> Outcome {
     let db = match args.read_only {
         true => open_reader(&args.db, global)?,
-        false => open_writer(&args.db, global, true)?,
+        false => open_writer(&args.db, global, !args.keyspace.is_other())?,
     };
+    let keyspace = args.keyspace.open(&db)?;
     let mut answers = Answers::new(std::io::stdout(), global.form());
     let by_hand = std::io::stdin().is_terminal();
     let ended = std::thread::scope(|threads| {
-        let mut session = if by_hand { Session::by_hand(&db, threads) } else { Session::new(&db) };
+        let mut session = if by_hand {
+            Session::by_hand(&db, keyspace, threads)
+        } else {
+            Session::new(&db, keyspace)
+        };
         let ended = if by_hand {
-            let completions = Completions::new(&db, answers.encoding());
+            let completions = Completions::new(session.keyspace().clone(), answers.encoding());
             interact(&mut session, &mut answers, args, completions)
         } else {
             script(&mut session, &mut answers, args)
@@ -92,11 +99,11 @@ fn script(
     }
 }
 
-fn interact<'a>(
-    session: &mut Session<'a, '_>,
+fn interact(
+    session: &mut Session<'_, '_>,
     answers: &mut Out,
     args: &ShellArgs,
-    completions: Completions<'a>,
+    completions: Completions,
 ) -> Result<(), Failure> {
     let terminal =
         |error: ReadlineError| Failure::of(ErrorKind::Io, format!("the terminal: {error}"));
@@ -114,13 +121,15 @@ fn interact<'a>(
     }
     print_line(&format!("{}: `help` lists the commands", args.db.display()));
     loop {
-        let prompt = if session.uncommitted().is_some() { "batch> " } else { "esker> " };
-        match editor.readline(prompt) {
+        match editor.readline(&session.prompt()) {
             Ok(line) => {
                 history.keep(&mut editor, &line);
                 interrupt::begin_command();
                 if session.run(line.as_bytes(), answers)? == Next::Quit {
                     return Ok(());
+                }
+                if let Some(completions) = editor.helper_mut() {
+                    completions.set_keyspace(session.keyspace().clone());
                 }
             }
             Err(ReadlineError::Interrupted) => {}

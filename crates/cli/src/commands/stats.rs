@@ -1,16 +1,20 @@
-//! `esker stats`: prints a store's metrics as tables or as one object.
+//! `esker stats`: prints a store's metrics as tables, as one object, or as OpenMetrics text.
 
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use esker::Metrics;
 use esker::internals::human_bytes;
-use serde_json::{Value, json};
+use esker::{Db, LevelMetrics, LiveStatus, METRICS, Metrics};
+use serde_json::{Map, Value, json};
 
-use super::print;
+use super::{print, stdout};
 use crate::args::Global;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::keyspaces::{Order, options_to_json, options_to_text};
 use crate::store::open_reader;
 
 /// Arguments of `stats`.
@@ -18,14 +22,157 @@ use crate::store::open_reader;
 pub struct StatsArgs {
     /// Store directory
     db: PathBuf,
+    /// Print the metrics of the process that has the store open for writing. It publishes them once
+    /// a second
+    #[arg(long)]
+    live: bool,
+    /// Print the metrics in the OpenMetrics text format
+    #[arg(long, conflicts_with = "json")]
+    openmetrics: bool,
 }
 
-/// Prints the metrics. Counters since opening are zero here; the `stats` command of `shell` has
-/// live counters.
+/// Prints the metrics. Without `--live`, counters since opening are zero; the `stats` command of
+/// `shell` has those of its own store.
 pub fn run(args: &StatsArgs, global: &Global) -> Outcome {
-    let metrics = open_reader(&args.db, global)?.metrics();
-    print(global.form(), || to_json(&metrics), || to_text(&metrics))?;
+    if args.live && !global.set.is_empty() {
+        return Err(Failure::usage("--set has no effect with --live, which opens no store"));
+    }
+    let live = if args.live { Some(Db::live_status(&args.db)?) } else { None };
+    let stats = match &live {
+        Some(live) => Stats { metrics: live.metrics.clone(), trees: BTreeMap::new() },
+        None => Stats::of(&open_reader(&args.db, global)?)?,
+    };
+    if args.openmetrics {
+        let mut out = stdout();
+        out.write_all(stats.metrics.to_openmetrics().as_bytes())?;
+        out.flush()?;
+        return Ok(0);
+    }
+    let as_json = || {
+        let mut object = stats.to_json();
+        if let Some(live) = &live {
+            object["live"] = live_json(live);
+        }
+        object
+    };
+    let as_text = || match &live {
+        Some(live) => format!("{}\n\n{}", live_text(live), stats.to_text()),
+        None => stats.to_text(),
+    };
+    print(global.form(), as_json, as_text)?;
     Ok(0)
+}
+
+/// A tree: the keyspaces with the same key order and the same options of their own.
+#[derive(Default)]
+struct TreeStats {
+    keyspaces: u64,
+    /// `None` if no keyspace is left.
+    order: Option<Order>,
+    options: Vec<(String, String)>,
+    table_files: u64,
+    table_bytes: u64,
+}
+
+/// The metrics of a store and its trees by number. A running store publishes no trees.
+pub struct Stats {
+    metrics: Metrics,
+    trees: BTreeMap<u32, TreeStats>,
+}
+
+impl Stats {
+    /// Returns the statistics of a store.
+    pub fn of(db: &Db) -> Result<Stats, Failure> {
+        let mut trees: BTreeMap<u32, TreeStats> = BTreeMap::new();
+        for name in db.keyspaces() {
+            let Some(keyspace) = db.existing_keyspace(&name)? else { continue };
+            let tree = trees.entry(keyspace.tree()).or_default();
+            tree.keyspaces += 1;
+            tree.order = Some(Order::of(&keyspace));
+            tree.options = keyspace.options();
+        }
+        // A file with slices in several levels is listed once for each.
+        let mut counted = HashSet::new();
+        for table in db.tables() {
+            if counted.insert(table.number) {
+                let tree = trees.entry(table.tree).or_default();
+                tree.table_files += 1;
+                tree.table_bytes += table.size_bytes;
+            }
+        }
+        Ok(Stats { metrics: db.metrics(), trees })
+    }
+
+    /// Formats the statistics as text: the levels, totals, cache, memory by owner, and the trees if
+    /// there are several.
+    pub fn to_text(&self) -> String {
+        let text = metrics_to_text(&self.metrics);
+        if self.trees.len() <= 1 { text } else { format!("{text}\n\n{}", self.trees_to_text()) }
+    }
+
+    fn trees_to_text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(["tree", "keyspaces", "order", "files", "bytes", "options"]);
+        for (number, tree) in &self.trees {
+            table.add_row([
+                number.to_string(),
+                tree.keyspaces.to_string(),
+                tree.order.map_or("-", Order::name).to_string(),
+                tree.table_files.to_string(),
+                human_bytes(tree.table_bytes),
+                options_to_text(&tree.options),
+            ]);
+        }
+        for column in [0, 1, 3, 4] {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.trim_fmt()
+    }
+
+    /// Returns the statistics as one object, with units in the field names.
+    pub fn to_json(&self) -> Value {
+        let tree = |(number, tree): (&u32, &TreeStats)| {
+            json!({
+                "tree": number, "keyspaces": tree.keyspaces, "order": tree.order.map(Order::name),
+                "table_files": tree.table_files, "table_bytes": tree.table_bytes,
+                "options": options_to_json(&tree.options),
+            })
+        };
+        let mut object = to_json(&self.metrics);
+        if !self.trees.is_empty() {
+            object["trees"] = self.trees.iter().map(tree).collect();
+        }
+        object
+    }
+}
+
+/// Returns the time since `at`; zero if it lies in the future.
+pub fn age(at: SystemTime) -> Duration {
+    SystemTime::now().duration_since(at).unwrap_or_default()
+}
+
+/// Formats who published, when, and since when the store is open.
+fn live_text(live: &LiveStatus) -> String {
+    format!(
+        "published {:.1} s ago by process {}, which opened the store {} s ago",
+        age(live.updated).as_secs_f64(),
+        live.process,
+        age(live.opened).as_secs()
+    )
+}
+
+/// Returns the same as an object.
+pub fn live_json(live: &LiveStatus) -> Value {
+    let unix_ms =
+        |at: SystemTime| at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    json!({
+        "process": live.process, "version": live.version,
+        "opened_unix_ms": unix_ms(live.opened), "updated_unix_ms": unix_ms(live.updated),
+        "age_ms": age(live.updated).as_millis() as u64,
+    })
 }
 
 fn ratio(value: Option<f64>) -> String {
@@ -38,7 +185,7 @@ fn amplification(written: u64, user: u64) -> Option<f64> {
 }
 
 /// Formats the metrics as text: the levels, then totals, cache, and memory by owner.
-pub fn to_text(metrics: &Metrics) -> String {
+fn metrics_to_text(metrics: &Metrics) -> String {
     let mut levels = Table::new();
     levels.load_style(presets::NOTHING);
     levels.set_header([
@@ -79,11 +226,8 @@ pub fn to_text(metrics: &Metrics) -> String {
     for (name, value) in totals(metrics) {
         rest.add_row([name, &value]);
     }
-    let trimmed = |table: Table| {
-        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
-        lines.join("\n")
-    };
-    format!("{}\n\n{}", trimmed(levels), trimmed(rest))
+    rest.add_row(["observers", &observers(metrics)]);
+    format!("{}\n\n{}", levels.trim_fmt(), rest.trim_fmt())
 }
 
 fn scrub(metrics: &Metrics) -> String {
@@ -93,6 +237,16 @@ fn scrub(metrics: &Metrics) -> String {
     };
     let read = human_bytes(metrics.scrub_bytes);
     format!("{read} read in {} rounds, {found}", metrics.scrub_rounds)
+}
+
+fn observers(metrics: &Metrics) -> String {
+    format!(
+        "{} listeners panicked, {} events and {} lines of LOG lost, {} failed updates of STATUS",
+        metrics.listener_panics,
+        metrics.events_lost,
+        metrics.log_file_lines_lost,
+        metrics.status_file_failures
+    )
 }
 
 fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
@@ -166,56 +320,49 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the metrics as one object, with units in the field names.
+/// Returns the metrics as one object. Each number has the name of its field.
 pub fn to_json(metrics: &Metrics) -> Value {
-    let levels: Vec<Value> = metrics
-        .levels
-        .iter()
-        .map(|level| {
-            json!({
-                "level": level.level, "guards": level.guards, "runs_max": level.runs_max,
-                "fragments": level.fragments, "files": level.files, "bytes": level.bytes,
-                "read_bytes": level.read_bytes, "written_bytes": level.written_bytes,
-                "write_amplification": amplification(level.written_bytes, metrics.user_bytes),
-                "compactions": level.compactions, "moves": level.moves,
-                "table_gets": level.table_gets,
-            })
-        })
-        .collect();
-    let memory = &metrics.memory;
-    json!({
-        "levels": levels,
-        "table_bytes": metrics.table_bytes, "table_files": metrics.table_files,
-        "debt_bytes": metrics.debt_bytes, "last_seqno": metrics.last_seqno,
-        "snapshots": metrics.snapshots,
-        "user_bytes": metrics.user_bytes, "user_ops": metrics.user_ops,
-        "log_bytes": metrics.log_bytes, "log_mapped_bytes": metrics.log_mapped_bytes,
-        "log_syncs": metrics.log_syncs,
-        "flushes": metrics.flushes, "flush_bytes": metrics.flush_bytes,
-        "compactions": metrics.compactions, "compaction_bytes": metrics.compaction_bytes,
-        "compaction_read_bytes": metrics.compaction_read_bytes,
-        "write_amplification": metrics.write_amplification(),
-        "slowed_us": metrics.slowed_us, "rested_us": metrics.yielded_us,
-        "stalled_us": metrics.stalled_us,
-        "hints": metrics.hints, "hint_jumps": metrics.hint_jumps,
-        "scrub": {
-            "bytes": metrics.scrub_bytes, "rounds": metrics.scrub_rounds,
-            "problems": metrics.scrub_problems, "problem": metrics.scrub_problem,
-        },
-        "cache": {
-            "hits": metrics.cache_hits, "misses": metrics.cache_misses,
-            "evictions": metrics.cache_evictions, "hit_rate": metrics.cache_hit_rate(),
-        },
-        "memory": {
-            "active_memtable_bytes": memory.active_memtable_bytes,
-            "frozen_memtables": metrics.frozen_memtables,
-            "frozen_memtables_bytes": memory.frozen_memtables_bytes,
-            "pooled_bytes": memory.pooled_bytes,
-            "cache_spare_bytes": memory.cache_spare_bytes,
-            "cache_lent_bytes": memory.cache_reserved_bytes,
-            "cache_bytes": memory.cache_bytes,
-            "cache_capacity_bytes": memory.cache_capacity_bytes,
-            "tables_bytes": memory.tables_bytes, "budget_bytes": memory.budget_bytes,
-        },
-    })
+    let of_level = |level: &LevelMetrics| {
+        let mut object = Map::new();
+        object.insert("level".into(), json!(level.level));
+        for spec in METRICS {
+            if let Some(value) = spec.level_value(level) {
+                object.insert(spec.field.into(), json!(value));
+            }
+        }
+        let ratio = amplification(level.written_bytes, metrics.user_bytes);
+        object.insert("write_amplification".into(), json!(ratio));
+        Value::Object(object)
+    };
+    let (mut all, mut memory) = (Map::new(), Map::new());
+    let levels: Vec<Value> = metrics.levels.iter().map(of_level).collect();
+    all.insert("levels".into(), Value::Array(levels));
+    for spec in METRICS {
+        if let Some(value) = spec.value(metrics) {
+            let part = if spec.part == "memory" { &mut memory } else { &mut all };
+            part.insert(spec.field.into(), json!(value));
+        }
+    }
+    all.insert("scrub_problem".into(), json!(metrics.scrub_problem));
+    all.insert("write_amplification".into(), json!(metrics.write_amplification()));
+    all.insert("cache_hit_rate".into(), json!(metrics.cache_hit_rate()));
+    all.insert("memory".into(), Value::Object(memory));
+    Value::Object(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_in_the_object() {
+        let metrics = Metrics::default();
+        let object = to_json(&metrics);
+        for spec in METRICS.iter().filter(|spec| spec.part != "levels") {
+            let part = if spec.part == "memory" { &object["memory"] } else { &object };
+            assert_eq!(part[spec.field], json!(0), "{}", spec.field);
+        }
+        assert_eq!(object["scrub_problem"], Value::Null);
+        assert_eq!(object["levels"], json!([]));
+    }
 }

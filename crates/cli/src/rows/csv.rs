@@ -154,7 +154,7 @@ impl CsvRows {
 impl Rows for CsvRows {
     fn next(&mut self) -> io::Result<Option<Row>> {
         let Some((line, fields)) = self.next_record()? else { return Ok(None) };
-        Ok(Some(Row { line, pair: self.pair(fields) }))
+        Ok(Some(Row::new(line, self.pair(fields))))
     }
 
     fn read_bytes(&self) -> u64 {
@@ -240,6 +240,7 @@ impl Parser {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Content;
     use super::*;
 
     fn layout(key: &str, value: &str) -> Layout {
@@ -257,7 +258,11 @@ mod tests {
         let mut rows = CsvRows::open(Input::new(Box::new(text.as_bytes())), layout).unwrap()?;
         let mut all = Vec::new();
         while let Some(row) = rows.next().unwrap() {
-            all.push((row.line, row.pair));
+            let pair = row.content.map(|content| match content {
+                Content::Pair(key, value) => (key, value),
+                Content::Keyspace(spec) => panic!("{spec:?} in a file without keyspaces"),
+            });
+            all.push((row.line, pair));
         }
         assert_eq!(rows.read_bytes(), text.len() as u64);
         Ok(all)

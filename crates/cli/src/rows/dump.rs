@@ -1,13 +1,23 @@
 //! Dumps: a first line that names the format, one pair per line, and a last line with the number of
 //! pairs and their checksum. A dump without the last line is incomplete.
 //!
+//! A dump of version 1 has the pairs of one keyspace, and does not say of which:
 //! ```text
 //! esker dump 1 text
 //! KEY<tab>VALUE
 //! end of dump: 1 pairs, checksum 0123456789abcdef
 //! ```
+//! A dump of version 2 describes keyspaces. The pairs after a keyspace line belong to the keyspace:
+//! ```text
+//! esker dump 2 text
+//! keyspace {"name":"users","order":"bytewise","options":{"compression":"zstd"}}
+//! KEY<tab>VALUE
+//! end of dump: 1 pairs in 1 keyspaces, checksum 0123456789abcdef
+//! ```
 //! With `--json` the lines are objects: `{"esker_dump":1,…}`, `{"key":…,"value":…}`, `{"end":…}`.
-//! The last line contains no tab and so cannot be taken for a pair.
+//! Version 2 also has `{"create_keyspace":{"name":…,…}}`, and each pair repeats the name of its
+//! keyspace: `{"keyspace":…,"key":…,"value":…}`. Keyspace lines and the last line contain no tab
+//! and so cannot be taken for a pair.
 
 use std::io;
 
@@ -15,18 +25,29 @@ use esker::internals::checksum;
 use serde_json::{Value, json};
 
 use super::input::{Input, Line, trim_newline};
-use super::{Pair, Row, Rows};
+use super::{Content, Row, Rows};
 use crate::bytes::{Encoding, Form};
+use crate::keyspaces::KeyspaceSpec;
 
-const MAGIC: &str = "esker dump 1 ";
+const MAGIC: &str = "esker dump ";
 const JSON_MAGIC: &str = "{\"esker_dump\":";
+const KEYSPACE: &str = "keyspace ";
+const JSON_KEYSPACE: &str = "{\"create_keyspace\":";
 
-/// Number of pairs, and checksum over all pairs in order.
+/// Version of a dump that describes no keyspaces.
+const VERSION_PLAIN: u64 = 1;
+/// Version of a dump that describes keyspaces.
+const VERSION_KEYSPACES: u64 = 2;
+
+/// Number of pairs and of described keyspaces, and checksum over all of them in order.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     /// Number of pairs.
     pub count: u64,
-    /// Chained checksum: the checksum of each key and value is seeded with the previous one.
+    /// Number of keyspaces; 0 in a dump that describes none.
+    pub keyspaces: u64,
+    /// Chained checksum: the checksum of each key and value, and of each part of the description of
+    /// a keyspace, is seeded with the previous one.
     pub checksum: u64,
 }
 
@@ -37,34 +58,65 @@ impl Tally {
         self.checksum = checksum(value, checksum(key, self.checksum));
     }
 
+    /// Adds the description of a keyspace.
+    pub fn add_keyspace(&mut self, spec: &KeyspaceSpec) {
+        self.keyspaces += 1;
+        let options = spec.options.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+        for part in [spec.name.as_str(), spec.order.name()].into_iter().chain(options) {
+            self.checksum = checksum(part.as_bytes(), self.checksum);
+        }
+    }
+
     /// Returns the last line of the dump.
     pub fn last_line(&self, form: Form) -> String {
+        let (pairs, keyspaces) = (self.count, self.keyspaces);
         let sum = format!("{:016x}", self.checksum);
-        if form.json {
-            return json!({ "end": { "pairs": self.count, "checksum": sum } }).to_string();
+        match (form.json, keyspaces) {
+            (true, 0) => json!({ "end": { "pairs": pairs, "checksum": sum } }).to_string(),
+            (true, _) => {
+                let end = json!({ "pairs": pairs, "keyspaces": keyspaces, "checksum": sum });
+                json!({ "end": end }).to_string()
+            }
+            (false, 0) => format!("end of dump: {pairs} pairs, checksum {sum}"),
+            (false, _) => {
+                format!("end of dump: {pairs} pairs in {keyspaces} keyspaces, checksum {sum}")
+            }
         }
-        format!("end of dump: {} pairs, checksum {sum}", self.count)
     }
 }
 
-/// Returns the first line of a dump.
-pub fn first_line(form: Form) -> String {
+/// Returns the first line of a dump. `keyspaces` says that it describes keyspaces.
+pub fn first_line(form: Form, keyspaces: bool) -> String {
+    let version = if keyspaces { VERSION_KEYSPACES } else { VERSION_PLAIN };
     if form.json {
-        return json!({ "esker_dump": 1, "encoding": form.encoding.name() }).to_string();
+        return json!({ "esker_dump": version, "encoding": form.encoding.name() }).to_string();
     }
-    format!("{MAGIC}{}", form.encoding.name())
+    format!("{MAGIC}{version} {}", form.encoding.name())
+}
+
+/// Returns the line that describes a keyspace.
+pub fn keyspace_line(form: Form, spec: &KeyspaceSpec) -> String {
+    let spec = spec.to_json();
+    if form.json {
+        return json!({ "create_keyspace": spec }).to_string();
+    }
+    format!("{KEYSPACE}{spec}")
 }
 
 /// Returns whether a file with this beginning is a dump.
 pub fn is_dump(beginning: &[u8]) -> bool {
-    beginning.starts_with(b"esker dump ") || beginning.starts_with(JSON_MAGIC.as_bytes())
+    beginning.starts_with(MAGIC.as_bytes()) || beginning.starts_with(JSON_MAGIC.as_bytes())
 }
 
 /// Rows of a dump.
 pub struct DumpRows {
     input: Input,
     form: Form,
+    version: u64,
     tally: Tally,
+    /// Name of the keyspace of the next pair; `None` before the first keyspace line and after a bad
+    /// one.
+    keyspace: Option<String>,
     bad: u64,
     end: Option<String>,
     after_end: bool,
@@ -76,26 +128,60 @@ impl DumpRows {
     pub fn open(mut input: Input) -> io::Result<Result<DumpRows, String>> {
         let mut line = Vec::new();
         input.read_line(&mut line)?;
-        let Some(form) = parse_first_line(trim_newline(&line)) else {
+        let Some((version, form)) = parse_first_line(trim_newline(&line)) else {
             return Ok(Err(
-                "expected the first line of a dump of version 1, found another line".into()
+                "expected the first line of a dump of version 1 or 2, found another line".into(),
             ));
         };
-        let buffer = Vec::new();
-        let tally = Tally::default();
-        Ok(Ok(DumpRows { input, form, tally, bad: 0, end: None, after_end: false, buffer }))
+        Ok(Ok(DumpRows {
+            input,
+            form,
+            version,
+            tally: Tally::default(),
+            keyspace: None,
+            bad: 0,
+            end: None,
+            after_end: false,
+            buffer: Vec::new(),
+        }))
     }
 
-    fn pair(&self, line: &[u8]) -> Pair {
-        if self.form.json {
-            let object: Value =
-                serde_json::from_slice(line).map_err(|e| format!("not JSON: {e}"))?;
-            let field = |name| self.form.read_json(object.get(name).unwrap_or(&Value::Null));
-            return Ok((field("key")?, field("value")?));
+    fn content(&self, line: &[u8]) -> Result<Content, String> {
+        if self.is_keyspace(line) {
+            return self.spec(line).map(Content::Keyspace);
         }
+        if self.form.json {
+            let object = parse(line)?;
+            self.check_place(object.get("keyspace").and_then(Value::as_str))?;
+            let field = |name| self.form.read_json(object.get(name).unwrap_or(&Value::Null));
+            return Ok(Content::Pair(field("key")?, field("value")?));
+        }
+        self.check_place(self.keyspace.as_deref())?;
         let tab = line.iter().position(|byte| *byte == b'\t').ok_or("the line has no tab")?;
         let read = |text| self.form.encoding.read(text);
-        Ok((read(&line[..tab])?, read(&line[tab + 1..])?))
+        Ok(Content::Pair(read(&line[..tab])?, read(&line[tab + 1..])?))
+    }
+
+    fn spec(&self, line: &[u8]) -> Result<KeyspaceSpec, String> {
+        if self.form.json {
+            return KeyspaceSpec::from_json(&parse(line)?["create_keyspace"]);
+        }
+        KeyspaceSpec::from_json(&parse(&line[KEYSPACE.len()..])?)
+    }
+
+    /// Checks that a pair of the keyspace `name` follows the line of this keyspace.
+    fn check_place(&self, name: Option<&str>) -> Result<(), String> {
+        if self.version == VERSION_PLAIN || (name.is_some() && name == self.keyspace.as_deref()) {
+            return Ok(());
+        }
+        Err("the pair does not follow the line of its keyspace".into())
+    }
+
+    fn is_keyspace(&self, line: &[u8]) -> bool {
+        let mark = if self.form.json { JSON_KEYSPACE } else { KEYSPACE };
+        self.version == VERSION_KEYSPACES
+            && line.starts_with(mark.as_bytes())
+            && !line.contains(&b'\t')
     }
 
     fn is_end(&self, line: &[u8]) -> bool {
@@ -104,14 +190,23 @@ impl DumpRows {
     }
 }
 
-fn parse_first_line(line: &[u8]) -> Option<Form> {
+fn parse(line: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"))
+}
+
+/// Returns the version and the form of a dump with this first line.
+fn parse_first_line(line: &[u8]) -> Option<(u64, Form)> {
     let line = std::str::from_utf8(line).ok()?;
-    if let Some(name) = line.strip_prefix(MAGIC) {
-        return Some(Form { encoding: Encoding::parse(name)?, json: false });
+    let known = |version: &u64| (VERSION_PLAIN..=VERSION_KEYSPACES).contains(version);
+    if let Some(rest) = line.strip_prefix(MAGIC) {
+        let (version, name) = rest.split_once(' ')?;
+        let version = version.parse::<u64>().ok().filter(known)?;
+        return Some((version, Form { encoding: Encoding::parse(name)?, json: false }));
     }
     let object: Value = serde_json::from_str(line).ok()?;
     let encoding = Encoding::parse(object.get("encoding")?.as_str()?)?;
-    (object.get("esker_dump")? == &json!(1)).then_some(Form { encoding, json: true })
+    let version = object.get("esker_dump")?.as_u64().filter(known)?;
+    Some((version, Form { encoding, json: true }))
 }
 
 impl Rows for DumpRows {
@@ -127,15 +222,25 @@ impl Rows for DumpRows {
             return self.next();
         }
         self.after_end |= self.end.is_some();
-        let pair = match read {
+        let is_keyspace = self.is_keyspace(line);
+        let content = match read {
             Line::TooLong => Err("the row exceeds the maximum length of a value".into()),
-            _ => self.pair(line),
+            _ => self.content(line),
         };
-        match &pair {
-            Ok((key, value)) => self.tally.add(key, value),
-            Err(_) => self.bad += 1,
+        match &content {
+            Ok(Content::Pair(key, value)) => self.tally.add(key, value),
+            Ok(Content::Keyspace(spec)) => {
+                self.tally.add_keyspace(spec);
+                self.keyspace = Some(spec.name.clone());
+            }
+            Err(_) => {
+                self.bad += 1;
+                if is_keyspace {
+                    self.keyspace = None;
+                }
+            }
         }
-        Ok(Some(Row { line: self.input.line, pair }))
+        Ok(Some(Row { line: self.input.line, content }))
     }
 
     fn read_bytes(&self) -> u64 {
@@ -153,5 +258,96 @@ impl Rows for DumpRows {
             )),
             Some(_) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspaces::Order;
+
+    fn spec(name: &str) -> KeyspaceSpec {
+        let options = vec![("policy".to_string(), "leveled".to_string())];
+        KeyspaceSpec { name: name.into(), order: Order::Reverse, options }
+    }
+
+    /// Returns the rows of a dump, and its check.
+    fn read(text: &str) -> (Vec<Result<Content, String>>, Result<(), String>) {
+        let input = Input::new(Box::new(io::Cursor::new(text.as_bytes().to_vec())));
+        let mut rows = DumpRows::open(input).unwrap().unwrap();
+        let mut all = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            all.push(row.content);
+        }
+        let end = rows.check_end();
+        (all, end)
+    }
+
+    fn pair(key: &str, value: &str) -> Result<Content, String> {
+        Ok(Content::Pair(key.into(), value.into()))
+    }
+
+    /// Returns a dump of the keyspaces `a` and `b`, with one pair in each.
+    fn dump(form: Form) -> String {
+        let mut tally = Tally::default();
+        let mut text = first_line(form, true) + "\n";
+        for name in ["a", "b"] {
+            tally.add_keyspace(&spec(name));
+            tally.add(b"keyspace {", name.as_bytes());
+            text += &keyspace_line(form, &spec(name));
+            text += &match form.json {
+                true => format!(
+                    "\n{{\"keyspace\":\"{name}\",\"key\":\"keyspace {{\",\"value\":\"{name}\"}}\n"
+                ),
+                false => format!("\nkeyspace {{\t{name}\n"),
+            };
+        }
+        text + &tally.last_line(form) + "\n"
+    }
+
+    #[test]
+    fn keyspaces_come_back_with_their_pairs() {
+        for json in [false, true] {
+            let text = dump(Form { encoding: Encoding::Text, json });
+            let (rows, end) = read(&text);
+            let keyspace = |name: &str| Ok(Content::Keyspace(spec(name)));
+            let wanted =
+                [keyspace("a"), pair("keyspace {", "a"), keyspace("b"), pair("keyspace {", "b")];
+            assert_eq!(rows, wanted, "{text}");
+            assert_eq!(end, Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn changed_keyspace_lines_are_damage_and_their_pairs_are_bad() {
+        for json in [false, true] {
+            let text = dump(Form { encoding: Encoding::Text, json });
+            let changes = [
+                ("\"name\":\"b\"", "\"name\":\"c\""),
+                ("leveled", "tiered"),
+                ("reverse", "bytewise"),
+            ];
+            for (from, to) in changes {
+                let (_, end) = read(&text.replacen(from, to, 1));
+                assert!(end.unwrap_err().contains("damaged"), "{from}");
+            }
+            // No pair may go to the keyspace before a bad line.
+            let (rows, end) = read(&text.replace("\"name\":\"b\"", "\"name\":7"));
+            assert_eq!(rows[1], pair("keyspace {", "a"));
+            assert!(rows[2].is_err() && rows[3].is_err() && end.is_err(), "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn pairs_without_a_keyspace_line_are_bad_in_version_2() {
+        for text in [
+            "esker dump 2 text\na\t1\n",
+            "{\"esker_dump\":2,\"encoding\":\"text\"}\n{\"key\":\"a\",\"value\":\"1\"}\n",
+        ] {
+            let (rows, _) = read(text);
+            assert!(rows[0].as_ref().unwrap_err().contains("its keyspace"), "{rows:?}");
+        }
+        let (rows, _) = read("esker dump 1 text\nkeyspace {\t1\n");
+        assert_eq!(rows, [pair("keyspace {", "1")]);
     }
 }

@@ -44,10 +44,10 @@ impl Rows for JsonRows {
                 Line::End => return Ok(None),
                 Line::TooLong => {
                     let pair = Err("the row exceeds the maximum length of a value".into());
-                    return Ok(Some(Row { line, pair }));
+                    return Ok(Some(Row::new(line, pair)));
                 }
                 Line::Whole if trim_newline(&self.buffer).trim_ascii().is_empty() => {}
-                Line::Whole => return Ok(Some(Row { line, pair: self.pair() })),
+                Line::Whole => return Ok(Some(Row::new(line, self.pair()))),
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Pairs from files: CSV, TSV, JSON lines, dumps.
 //!
 //! Invariants:
-//! 1. Every row yields a pair, or a bad row with its line number and the reason.
+//! 1. Every row yields a pair or, in a dump, a keyspace, or a bad row with its line number and the
+//!    reason.
 //! 2. Memory is bounded by the longest pair that the store accepts.
 
 pub mod csv;
@@ -11,6 +12,8 @@ pub mod jsonl;
 
 use std::io;
 
+use crate::keyspaces::KeyspaceSpec;
+
 /// A pair, or the reason why the row is bad.
 pub type Pair = Result<(Vec<u8>, Vec<u8>), String>;
 
@@ -19,8 +22,24 @@ pub type Pair = Result<(Vec<u8>, Vec<u8>), String>;
 pub struct Row {
     /// First line of the row, from 1.
     pub line: u64,
-    /// Content of the row.
-    pub pair: Pair,
+    /// Content of the row, or the reason why the row is bad.
+    pub content: Result<Content, String>,
+}
+
+/// Content of a row.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A key and its value.
+    Pair(Vec<u8>, Vec<u8>),
+    /// The keyspace of the following pairs.
+    Keyspace(KeyspaceSpec),
+}
+
+impl Row {
+    /// Creates a row that holds a pair or is bad.
+    fn new(line: u64, pair: Pair) -> Row {
+        Row { line, content: pair.map(|(key, value)| Content::Pair(key, value)) }
+    }
 }
 
 /// A source of rows.

@@ -1,11 +1,12 @@
-//! Tab completion: commands, options and their values, files, and keys of the store.
+//! Tab completion: commands, options and their values, files, keyspaces, and keys of the keyspace
+//! in use.
 //!
 //! Invariants:
 //! 1. A completion reads few keys and changes nothing.
 //! 2. A completed word reads back as the key it stands for.
 
 use esker::OptionRange as Range;
-use esker::{Db, Mutability, OPTIONS, OptionSpec};
+use esker::{Keyspace, Mutability, OPTIONS, OptionSpec};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -32,6 +33,8 @@ pub const COMMANDS: &[(&str, usize)] = &[
     ("flush", 0),
     ("get", 1),
     ("help", 0),
+    ("keyspace", 0),
+    ("keyspaces", 0),
     ("limit", 0),
     ("option", 0),
     ("prefix", 1),
@@ -43,19 +46,25 @@ pub const COMMANDS: &[(&str, usize)] = &[
     ("snapshot", 0),
     ("stats", 0),
     ("sync", 0),
+    ("use", 0),
 ];
 
 /// Completer of a session.
-pub struct Completions<'a> {
-    db: &'a Db,
+pub struct Completions {
+    keyspace: Keyspace,
     encoding: Encoding,
     files: FilenameCompleter,
 }
 
-impl<'a> Completions<'a> {
-    /// Creates a completer for keys of `db`, spelled in `encoding`.
-    pub fn new(db: &'a Db, encoding: Encoding) -> Completions<'a> {
-        Completions { db, encoding, files: FilenameCompleter::new() }
+impl Completions {
+    /// Creates a completer for keys of `keyspace`, spelled in `encoding`.
+    pub fn new(keyspace: Keyspace, encoding: Encoding) -> Completions {
+        Completions { keyspace, encoding, files: FilenameCompleter::new() }
+    }
+
+    /// Completes keys of another keyspace from now on.
+    pub fn set_keyspace(&mut self, keyspace: Keyspace) {
+        self.keyspace = keyspace;
     }
 
     /// Returns the start of the word to complete in `head`, the line up to the cursor, and the
@@ -71,6 +80,8 @@ impl<'a> Completions<'a> {
             ["set"] => starting(word, names(|spec| spec.mutability == Mutability::Live)),
             ["option"] => starting(word, names(|_| true)),
             ["set", name] => starting(word, values(name).into_iter()),
+            ["keyspace"] => starting(word, ["create", "drop", "rename"].into_iter()),
+            ["use"] | ["keyspace", "drop" | "rename"] => self.keyspaces(word),
             [command, keys @ ..] => {
                 let takes = COMMANDS.iter().find(|(name, _)| name == command);
                 match takes {
@@ -82,13 +93,24 @@ impl<'a> Completions<'a> {
         (start, found)
     }
 
+    /// Returns the keyspaces whose names begin with `word`.
+    fn keyspaces(&self, word: &str) -> Vec<String> {
+        let spelled = |name: &String| {
+            let mut text = Vec::new();
+            Encoding::Text.write_word(name.as_bytes(), &mut text);
+            String::from_utf8(text).ok().filter(|text| text.starts_with(word))
+        };
+        let names = self.keyspace.db().keyspaces();
+        names.iter().filter_map(spelled).take(KEYS_MAX).collect()
+    }
+
     /// Returns keys with the prefix `word`; `None` if `word` is not yet a valid spelling of bytes.
     fn keys(&self, word: &str) -> Option<Vec<String>> {
         if self.encoding == Encoding::Base64 || word.starts_with('"') {
             return None;
         }
         let prefix = self.encoding.read(word.as_bytes()).ok()?;
-        let mut iter = self.db.prefix(&prefix).ok()?;
+        let mut iter = self.keyspace.prefix(&prefix).ok()?;
         iter.seek_to_first().ok()?;
         let mut found = Vec::new();
         while iter.valid() && found.len() < KEYS_MAX {
@@ -122,7 +144,7 @@ fn values(name: &str) -> Vec<&'static str> {
     }
 }
 
-impl Completer for Completions<'_> {
+impl Completer for Completions {
     type Candidate = Pair;
 
     fn complete(
@@ -140,20 +162,24 @@ impl Completer for Completions<'_> {
     }
 }
 
-impl Hinter for Completions<'_> {
+impl Hinter for Completions {
     type Hint = String;
 }
 
-impl Highlighter for Completions<'_> {}
+impl Highlighter for Completions {}
 
-impl Validator for Completions<'_> {}
+impl Validator for Completions {}
 
-impl Helper for Completions<'_> {}
+impl Helper for Completions {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker::Options;
+    use esker::{Db, KeyspaceOptions, Options};
+
+    fn completions(db: &Db, keyspace: &str) -> Completions {
+        Completions::new(db.existing_keyspace(keyspace).unwrap().unwrap(), Encoding::Text)
+    }
 
     #[test]
     fn completes_commands_options_values_and_keys() {
@@ -162,7 +188,7 @@ mod tests {
         for key in [&b"apple"[..], b"apricot", b"a b", b"b\xff", &[b'c'; 300]] {
             db.put(key, b"v").unwrap();
         }
-        let completions = Completions::new(&db, Encoding::Text);
+        let completions = completions(&db, "default");
         let words = |head: &str| completions.words(head).1;
         assert_eq!(words("deleter"), ["deleterange "]);
         assert_eq!(words("S"), ["scan ", "set ", "snapshot ", "stats ", "sync "]);
@@ -185,6 +211,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), Options::default()).unwrap();
         (0..200).for_each(|number| db.put(format!("k{number}"), b"v").unwrap());
-        assert_eq!(Completions::new(&db, Encoding::Text).words("get k").1.len(), KEYS_MAX);
+        assert_eq!(completions(&db, "default").words("get k").1.len(), KEYS_MAX);
+    }
+
+    #[test]
+    fn completes_keyspaces_and_their_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path(), Options::default()).unwrap();
+        let users = db.keyspace("users", &KeyspaceOptions::default()).unwrap();
+        db.keyspace("user index", &KeyspaceOptions::default()).unwrap();
+        users.put("ada", "1").unwrap();
+        db.put("apple", "1").unwrap();
+        let mut completions = completions(&db, "default");
+        assert_eq!(completions.words("use us").1, ["user\\x20index", "users"]);
+        assert_eq!(completions.words("keyspace d").1, ["drop "]);
+        assert_eq!(completions.words("keyspace rename d").1, ["default"]);
+        assert_eq!(completions.words("get a").1, ["apple"]);
+        completions.set_keyspace(users);
+        assert_eq!(completions.words("get a").1, ["ada"]);
     }
 }

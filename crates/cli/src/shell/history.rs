@@ -25,11 +25,11 @@ pub struct History {
     path: Option<PathBuf>,
 }
 
-type Line<'a> = Editor<Completions<'a>, FileHistory>;
+type Line = Editor<Completions, FileHistory>;
 
 impl History {
     /// Loads the lines of earlier sessions into `editor`.
-    pub fn begin(editor: &mut Line<'_>) -> History {
+    pub fn begin(editor: &mut Line) -> History {
         let path = place(|name| std::env::var_os(name));
         let mut history = History { path };
         if let Some(path) = history.path.clone() {
@@ -44,7 +44,7 @@ impl History {
     }
 
     /// Appends `line` to the file at once, since a signal may end the session.
-    pub fn keep(&mut self, editor: &mut Line<'_>, line: &str) {
+    pub fn keep(&mut self, editor: &mut Line, line: &str) {
         let added = editor.add_history_entry(line).unwrap_or(false);
         if let (true, Some(path)) = (added, self.path.clone())
             && let Err(error) = editor.append_history(&path)

@@ -4,5 +4,6 @@
 pub mod answer;
 pub mod complete;
 pub mod history;
+pub mod keyspaces;
 pub mod session;
 pub mod words;

@@ -1,6 +1,9 @@
-//! The shell's session: a store, optionally an open batch, and optionally a snapshot to read from.
+//! The shell's session: a store, the keyspace in use, optionally an open batch, and optionally a
+//! snapshot to read from.
 //!
-//! Invariant: an interrupted command changes neither the batch nor the session.
+//! Invariants:
+//! 1. An interrupted command changes neither the batch nor the session.
+//! 2. The keyspace in use exists: the session does not drop it.
 
 use std::io::Write;
 use std::ops::Bound;
@@ -9,15 +12,21 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-use esker::{Batch, Db, DbIterator, Durability, ErrorKind, ReadOptions, Snapshot, WriteOptions};
+use esker::{
+    Batch, Db, DbIterator, Durability, ErrorKind, KeyBounds, KeyOrder, Keyspace, ReadOptions,
+    Snapshot, WriteOptions,
+};
 use serde_json::json;
 
 use super::answer::Answers;
+use super::keyspaces;
 use super::words::Words;
 use crate::bytes::{Encoding, read_count};
-use crate::commands::stats;
+use crate::commands::keyspace::{entries, to_text};
+use crate::commands::stats::Stats;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::keyspaces::{find, shown};
 
 /// Default number of pairs that an interactive scan shows; `limit` changes it.
 const PAIRS_BY_HAND: u64 = 100;
@@ -42,7 +51,12 @@ limit [N|off]             limit the pairs that scan, rscan and prefix print; 100
 snapshot [on|off]         read from a snapshot of the store, until off
 sync on|off               make each write survive a power loss before its OK
 flush                     write the memtable to table files
-compact [FROM [TO]]       compact the tables
+compact [FROM [TO]]       compact the tables of the keyspace in use
+use [NAME]                use the keyspace NAME from now on; print the name of the one in use
+keyspaces                 print the keyspaces of the store
+keyspace create NAME ...  create a keyspace; then order=reverse and options, as NAME=VALUE
+keyspace drop NAME        drop a keyspace with all its keys
+keyspace rename NAME NEW  give a keyspace another name
 checkpoint DIR            create a copy of the store in DIR with hard links
 stats                     print the layout and statistics of the store
 set NAME VALUE            change an option
@@ -64,6 +78,7 @@ pub enum Next {
 /// State of a shell session.
 pub struct Session<'a, 'e> {
     db: &'a Db,
+    keyspace: Keyspace,
     batch: Option<Batch>,
     snapshot: Option<Snapshot>,
     durability: Option<Durability>,
@@ -73,9 +88,17 @@ pub struct Session<'a, 'e> {
 
 /// Range and direction of a scan.
 struct ScanRange {
-    from: Option<Vec<u8>>,
-    to: Option<Vec<u8>>,
+    bounds: KeyBounds,
     reverse: bool,
+}
+
+impl ScanRange {
+    /// Creates the range from `from`, included, to `to`, excluded.
+    fn new(from: Option<Vec<u8>>, to: Option<Vec<u8>>, reverse: bool) -> ScanRange {
+        let lower = from.map_or(Bound::Unbounded, Bound::Included);
+        let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
+        ScanRange { bounds: (lower, upper), reverse }
+    }
 }
 
 /// Result of a command.
@@ -92,14 +115,31 @@ fn usage(message: impl Into<String>) -> Failure {
 
 impl<'a, 'e> Session<'a, 'e> {
     /// Creates a session on `db` for a script: Ctrl-C ends the process, and scans show all pairs.
-    pub fn new(db: &'a Db) -> Session<'a, 'e> {
-        Session { db, batch: None, snapshot: None, durability: None, limit: None, by_hand: None }
+    /// It begins in `keyspace`.
+    pub fn new(db: &'a Db, keyspace: Keyspace) -> Session<'a, 'e> {
+        let (batch, snapshot, durability) = (None, None, None);
+        Session { db, keyspace, batch, snapshot, durability, limit: None, by_hand: None }
     }
 
     /// Creates an interactive session on `db`: Ctrl-C stops the command, and scans show
     /// [`PAIRS_BY_HAND`] pairs. Uninterruptible operations continue in `threads`.
-    pub fn by_hand(db: &'a Db, threads: &'a Scope<'a, 'e>) -> Session<'a, 'e> {
-        Session { limit: Some(PAIRS_BY_HAND), by_hand: Some(threads), ..Session::new(db) }
+    pub fn by_hand(db: &'a Db, keyspace: Keyspace, threads: &'a Scope<'a, 'e>) -> Session<'a, 'e> {
+        let (limit, by_hand) = (Some(PAIRS_BY_HAND), Some(threads));
+        Session { limit, by_hand, ..Session::new(db, keyspace) }
+    }
+
+    /// Returns the keyspace in use.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// Returns the prompt: whether a batch is open, and the keyspace unless it is the default one.
+    pub fn prompt(&self) -> String {
+        let state = if self.batch.is_some() { "batch" } else { "esker" };
+        match self.keyspace.id() {
+            0 => format!("{state}> "),
+            _ => format!("{state} {}> ", shown(&self.keyspace.name())),
+        }
     }
 
     /// Returns the number of operations in the open batch; `None` without an open batch.
@@ -169,10 +209,11 @@ impl<'a, 'e> Session<'a, 'e> {
                 let from = word()?.ok_or_else(|| missing("two keys"))?;
                 let to = word()?.ok_or_else(|| missing("two keys"))?;
                 end(command, &words)?;
-                self.change(|batch| {
-                    batch.delete_range(&from, &to);
+                self.change(|keyspace, batch| {
+                    batch.delete_range_in(keyspace, &from, &to);
                 })?
             }
+            "use" | "keyspace" => return self.keyspace_command(command, words),
             "sync" | "snapshot" | "set" | "option" | "checkpoint" | "limit" => {
                 return self.setting(command, words);
             }
@@ -185,15 +226,15 @@ impl<'a, 'e> Session<'a, 'e> {
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Reply, Failure> {
-        self.change(|batch| {
-            batch.put(key, value);
+        self.change(|keyspace, batch| {
+            batch.put_in(keyspace, key, value);
         })
     }
 
     /// Adds the change to the open batch, or writes it at once.
-    fn change(&mut self, change: impl FnOnce(&mut Batch)) -> Result<Reply, Failure> {
+    fn change(&mut self, change: impl FnOnce(&Keyspace, &mut Batch)) -> Result<Reply, Failure> {
         let mut single = Batch::new();
-        change(&mut single);
+        change(&self.keyspace, &mut single);
         match &mut self.batch {
             // A batch accepts only operations that could be written.
             Some(batch) => {
@@ -222,15 +263,20 @@ impl<'a, 'e> Session<'a, 'e> {
         match command {
             "get" => {
                 let options = self.read_options();
-                let value = self.db.get_with(key, &options)?;
+                let value = self.keyspace.get_with(key, &options)?;
                 Ok(Reply::Value(value.map(|value| value.to_vec())))
             }
             "prefix" => {
-                let (from, to) = (Some(key.to_vec()), behind_prefix(key));
-                self.show(&ScanRange { from, to, reverse: false }, answers)
+                let first = Bound::Included(key.to_vec());
+                let behind = behind_prefix(key).map_or(Bound::Unbounded, Bound::Excluded);
+                let bounds = match self.keyspace.key_order() {
+                    KeyOrder::Reverse => (behind, first),
+                    _ => (first, behind),
+                };
+                self.show(&ScanRange { bounds, reverse: false }, answers)
             }
-            _ => self.change(|batch| {
-                batch.delete(key);
+            _ => self.change(|keyspace, batch| {
+                batch.delete_in(keyspace, key);
             }),
         }
     }
@@ -245,10 +291,12 @@ impl<'a, 'e> Session<'a, 'e> {
         let reverse = command == "rscan";
         match command {
             "compact" => {
-                self.long(command, move |db| db.compact_range(from.as_deref(), to.as_deref()))
+                let keyspace = self.keyspace.clone();
+                let job = move |_: &Db| keyspace.compact_range(from.as_deref(), to.as_deref());
+                self.long(command, job)
             }
-            "count" => self.count(&ScanRange { from, to, reverse }),
-            _ => self.show(&ScanRange { from, to, reverse }, answers),
+            "count" => self.count(&ScanRange::new(from, to, reverse)),
+            _ => self.show(&ScanRange::new(from, to, reverse), answers),
         }
     }
 
@@ -264,7 +312,8 @@ impl<'a, 'e> Session<'a, 'e> {
             interrupt::check()?;
             if self.limit == Some(shown) {
                 let next = if range.reverse { &last } else { iter.key() };
-                answers.note(&more(shown, range, next, answers.encoding()))?;
+                let has_least_key = !matches!(self.keyspace.key_order(), KeyOrder::Reverse);
+                answers.note(&more(shown, range, next, has_least_key, answers.encoding()))?;
                 break;
             }
             answers.pair(iter.key(), iter.value())?;
@@ -290,9 +339,7 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Returns an iterator on the first pair of `range`.
     fn iter(&self, range: &ScanRange) -> Result<DbIterator, Failure> {
-        let lower = range.from.clone().map_or(Bound::Unbounded, Bound::Included);
-        let upper = range.to.clone().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut iter = self.db.iter_with(&self.read_options(), (lower, upper))?;
+        let mut iter = self.keyspace.iter_with(&self.read_options(), range.bounds.clone())?;
         if range.reverse {
             iter.seek_to_last()?
         } else {
@@ -341,6 +388,23 @@ impl<'a, 'e> Session<'a, 'e> {
 
     fn read_options(&self) -> ReadOptions<'_> {
         ReadOptions::default().snapshot(self.snapshot.as_ref())
+    }
+
+    /// Runs `use`, or `keyspace` with its subcommand.
+    fn keyspace_command(&mut self, command: &str, mut words: Words<'_>) -> Result<Reply, Failure> {
+        if command == "keyspace" {
+            keyspaces::change(self.db, &self.keyspace, words)?;
+            return Ok(Reply::Ok);
+        }
+        let name = keyspaces::name(&mut words)?;
+        end(command, &words)?;
+        match name {
+            None => Ok(Reply::Value(Some(self.keyspace.name().into_bytes()))),
+            Some(name) => {
+                self.keyspace = find(self.db, &name)?;
+                Ok(Reply::Ok)
+            }
+        }
     }
 
     fn setting(&mut self, command: &str, mut words: Words<'_>) -> Result<Reply, Failure> {
@@ -408,8 +472,15 @@ impl<'a, 'e> Session<'a, 'e> {
         match command {
             "flush" => return self.long(command, Db::flush),
             "stats" => {
-                let metrics = self.db.metrics();
-                answers.lines(&stats::to_text(&metrics), || stats::to_json(&metrics))?;
+                let stats = Stats::of(self.db)?;
+                answers.lines(&stats.to_text(), || stats.to_json())?;
+            }
+            "keyspaces" => {
+                let entries = entries(self.db)?;
+                answers.lines(&to_text(&entries), || {
+                    let all: Vec<_> = entries.iter().map(|entry| entry.to_json()).collect();
+                    json!({ "keyspaces": all })
+                })?;
             }
             "help" | "?" | ".help" => answers.lines(HELP, || json!({ "help": HELP }))?,
             "quit" | "exit" | ".quit" | ".exit" => return Ok(Reply::Quit),
@@ -435,13 +506,23 @@ fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Formats the note that a scan stopped at the limit, with the command that continues at `next`.
-fn more(shown: u64, range: &ScanRange, next: &[u8], encoding: Encoding) -> String {
-    let edges = if range.reverse {
-        [range.from.as_deref().or(Some(b"")), Some(next)]
-    } else {
-        [Some(next), range.to.as_deref()]
-    };
+/// `has_least_key` says that the empty key is the first in the order.
+fn more(
+    shown: u64,
+    range: &ScanRange,
+    next: &[u8],
+    has_least_key: bool,
+    encoding: Encoding,
+) -> String {
     let mut text = format!("-- {shown} pairs shown, more follow; `limit off` shows all");
+    let edges = match (range.reverse, &range.bounds) {
+        (true, (Bound::Included(from), _)) => [Some(&from[..]), Some(next)],
+        (true, (Bound::Unbounded, _)) if has_least_key => [Some(&b""[..]), Some(next)],
+        (false, (_, Bound::Excluded(to))) => [Some(next), Some(&to[..])],
+        (false, (_, Bound::Unbounded)) => [Some(next), None],
+        // No command spells the other bounds.
+        _ => return text,
+    };
     if edges.iter().flatten().any(|key| key.len() > PROPOSED_KEY_BYTES_MAX) {
         return text;
     }
@@ -471,7 +552,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path(), esker::Options::default()).unwrap();
         std::thread::scope(|threads| {
-            let session = Session::by_hand(&db, threads);
+            let default = db.existing_keyspace("default").unwrap().unwrap();
+            let session = Session::by_hand(&db, default, threads);
             let (let_go, wait) = channel();
             interrupt::press();
             let asked = session.long("compact", move |_| {
@@ -488,11 +570,12 @@ mod tests {
 
     #[test]
     fn next_command_is_proposed_unless_keys_are_long() {
-        let range = |reverse| ScanRange { from: None, to: Some(b"z z".to_vec()), reverse };
-        let text = more(5, &range(false), b"k\xff", Encoding::Text);
+        let range = |reverse| ScanRange::new(None, Some(b"z z".to_vec()), reverse);
+        let text = more(5, &range(false), b"k\xff", true, Encoding::Text);
         assert!(text.ends_with("`scan k\\xff z\\x20z` continues"), "{text}");
-        let text = more(5, &range(true), b"k", Encoding::Text);
+        let text = more(5, &range(true), b"k", true, Encoding::Text);
         assert!(text.ends_with("`rscan \"\" k` continues"), "{text}");
-        assert!(more(5, &range(false), &[b'k'; 300], Encoding::Text).ends_with("shows all"));
+        assert!(more(5, &range(false), &[b'k'; 300], true, Encoding::Text).ends_with("shows all"));
+        assert!(more(5, &range(true), b"k", false, Encoding::Text).ends_with("shows all"));
     }
 }

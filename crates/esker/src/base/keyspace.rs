@@ -11,6 +11,7 @@
 //! 2. A number is never used again after its keyspace was dropped.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::keyspace_rules::KeyspaceRules;
@@ -50,6 +51,18 @@ pub fn prefix_end(id: KeyspaceId) -> [u8; PREFIX_BYTES] {
 pub fn keyspace_of(stored: &[u8]) -> Option<KeyspaceId> {
     let number = u32::from_be_bytes(*stored.first_chunk()?);
     (number & 1 == 0).then_some(number >> 1)
+}
+
+/// Bounds of keys.
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Returns the bounds of stored keys for bounds of users' keys in keyspace `id`, which is not 0.
+pub fn stored_bounds(id: KeyspaceId, bounds: Bounds) -> Bounds {
+    let stored = |bound: Bound<Vec<u8>>, end: KeyspaceId| match bound {
+        Bound::Unbounded => Bound::Excluded(prefix_end(end).to_vec()),
+        bound => bound.map(|key| StoredKey::new(id, &key).as_slice().to_vec()),
+    };
+    (stored(bounds.0, id - 1), stored(bounds.1, id))
 }
 
 /// A stored key: the prefix of its keyspace, then the user's key.

@@ -30,6 +30,10 @@ pub enum Bug {
     FreeAtOnce,
     /// A thread that unpins does not check for deferred drops that wait for it.
     UnpinWithoutCheck,
+    /// A write is not recorded for the checks of transactions.
+    UnrecordedCommit,
+    /// A lock is granted although another transaction holds it.
+    LockGrantedTwice,
 }
 
 /// Returns whether `bug` is seeded: always false outside the schedule tests.

@@ -14,6 +14,7 @@ use crate::base::sync::{Bug, is_seeded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::created_tables::{CreatedTable, created_tables};
 use super::state::{DbInner, Frozen, Queue};
 use super::table_output::level_zero_slice;
 use super::tree::Tree;
@@ -39,11 +40,15 @@ const READS_MIN: u64 = 1_000;
 
 /// Result of one or several compactions.
 #[derive(Default)]
-struct CompactionResult {
+pub(super) struct CompactionResult {
     /// Numbers of the output files that are open.
     opened: Vec<u64>,
     /// Number of cache hits during the compactions.
     reads: u64,
+    /// The number of tables that one compaction wrote, and its bytes.
+    pub tables: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
 }
 
 impl DbInner {
@@ -66,7 +71,7 @@ impl DbInner {
                         queue = self.queue.lock();
                         continue;
                     }
-                    self.work.wait(&mut queue);
+                    queue = self.wait_for_work(queue, true);
                 }
             };
             self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), |queue| {
@@ -131,7 +136,11 @@ impl DbInner {
             }
             due = Instant::now() + every;
             // A failure poisons the log; the next write reports it.
-            let _ = self.committer.lock().sync_logs(self);
+            let synced = self.committer.lock().sync_logs(self);
+            if let Err(error) = synced {
+                self.note_error("sync of the log", &error);
+                self.deliver_events();
+            }
         }
     }
 
@@ -171,7 +180,8 @@ impl DbInner {
         self.work.notify_all();
     }
 
-    pub fn flush_one(&self, frozen: &Frozen) -> Result<()> {
+    /// Writes immutable memtables as tables of level 0, and installs these.
+    pub(super) fn flush_memtables(&self, frozen: &Frozen) -> Result<Vec<CreatedTable>> {
         let began = Instant::now();
         let memory_bytes = frozen.memtables.memory_bytes() as u64;
         self.write_throttle.note_flush_begins(memory_bytes);
@@ -190,7 +200,9 @@ impl DbInner {
             written += file.info.size_bytes;
             edit.tree_mut(tree).added.push(level_zero_slice(file, order));
         }
+        let created = created_tables(0, &edit);
         let forest = versions.apply(edit)?;
+        self.emit_created(&created);
         let files = forest.files();
         opened.iter().for_each(|opened| drop(opened.settle(&files)));
         // Counted first, so that the metrics include every visible table.
@@ -215,7 +227,7 @@ impl DbInner {
         self.remove_logs_below(frozen.logs_below);
         self.refresh_debt();
         self.resize_cache();
-        Ok(())
+        Ok(created)
     }
 
     /// Writes memtables as tables. Returns the files with their trees, and the open tables.
@@ -286,7 +298,7 @@ impl DbInner {
                         break (plan, all && self.is_work_for_another(&queue.busy));
                     }
                     self.idle.notify_all();
-                    self.work.wait(&mut queue);
+                    queue = self.wait_for_work(queue, false);
                 }
             };
             let unwound = CompactionUnwind { inner: self, plan: &plan };
@@ -361,8 +373,8 @@ impl DbInner {
         })
     }
 
-    /// Runs a plan and installs its output.
-    fn compact(&self, plan: &Plan) -> Result<CompactionResult> {
+    /// Executes a plan and installs its output.
+    pub(super) fn run_plan(&self, plan: &Plan) -> Result<CompactionResult> {
         let job_yield = self.new_compaction_yield(plan);
         let trees = self.trees();
         let tree = &trees[plan.tree as usize];
@@ -377,6 +389,7 @@ impl DbInner {
             output: self.output_config(tree, plan.output_level),
             stopped: &|| {
                 self.yield_to_readers(&job_yield);
+                self.publish_status_if_due();
                 let queue = self.queue.lock();
                 // A manual compaction that runs alone does not give up its space.
                 let alone = queue.exclusive && queue.running == 0;
@@ -389,6 +402,8 @@ impl DbInner {
         let (mut edit, stats) = job::run(plan, context)?;
         let mut versions = self.versions.lock();
         job::number_new_orders(&mut edit, || versions.allocate_order());
+        let created = created_tables(plan.tree, &edit);
+        let tables = created.len() as u64;
         let mut edit = VersionEdit::of_tree(plan.tree, edit);
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         if let PlanKind::Drop(id) = plan.kind
@@ -397,6 +412,7 @@ impl DbInner {
             edit.catalog.push(CatalogChange::Purge(id));
         }
         let forest = versions.apply(edit)?;
+        self.emit_created(&created);
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
         // Counted first, so that the metrics include every visible table.
@@ -424,7 +440,9 @@ impl DbInner {
         drop(versions);
         self.refresh_debt();
         self.resize_cache();
-        Ok(CompactionResult { opened, reads: self.cache.stats().hits.saturating_sub(reads_before) })
+        let reads = self.cache.stats().hits.saturating_sub(reads_before);
+        let job::JobStats { read_bytes, written_bytes } = stats;
+        Ok(CompactionResult { opened, reads, tables, read_bytes, written_bytes })
     }
 
     /// Reads new output tables into the cache space that their input tables leave, for the readers
@@ -515,6 +533,7 @@ impl DbInner {
         let patience = purge_inline();
         let result = self.compact_manually(tree, lo, hi);
         drop((patience, turn, bar));
+        self.deliver_events();
         result.map(|merged| self.warm(&merged))
     }
 
@@ -526,7 +545,7 @@ impl DbInner {
     ) -> Result<CompactionResult> {
         let view = self.read_state.load();
         // The caller of a manual compaction is about to read.
-        let mut merged = CompactionResult { opened: Vec::new(), reads: READS_MIN };
+        let mut merged = CompactionResult { reads: READS_MIN, ..CompactionResult::default() };
         let Some(version) = view.version_of(tree.id).cloned() else { return Ok(merged) };
         drop(view);
         let limits = tree.limits(self.sizes.load().memtable_bytes);

@@ -1,7 +1,9 @@
-//! Handles of keyspaces: ordered maps of their own within one store.
+//! Keyspaces: ordered maps of their own within one store. This file has the handle of a keyspace;
+//! [`super::keyspace_catalog`] creates, renames and drops keyspaces.
 //!
-//! Invariants: every operation of a dropped keyspace is refused. An operation of the default keyspace
-//! is that of the store.
+//! Invariants:
+//! 1. Every key that leaves this file is a stored key. No caller sees a prefix.
+//! 2. Reads and writes through a handle of a dropped keyspace are refused.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use super::read_path::bounds_of_prefix;
 use super::tree::Tree;
 use super::{Db, ReadOptions, WriteOptions, owned_bounds};
-use crate::base::keyspace::{KeyspaceId, KeyspaceState, StoredKey, prefix_end};
+use crate::base::keyspace::{KeyspaceState, StoredKey, prefix_end, stored_bounds};
 use crate::base::ops;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
@@ -31,15 +33,11 @@ pub struct KeyspaceOptions {
     /// Key order. Default: bytewise. A custom order must also be in
     /// [`Options::key_orders`](crate::Options::key_orders) whenever the store is opened.
     pub key_order: KeyOrder,
-    pairs: Pairs,
+    /// Options that differ from the store's.
+    pub(super) pairs: Pairs,
 }
 
 impl KeyspaceOptions {
-    /// Returns the options that were set.
-    pub(super) fn pairs(&self) -> &Pairs {
-        &self.pairs
-    }
-
     /// Sets the key order.
     pub fn key_order(mut self, order: KeyOrder) -> KeyspaceOptions {
         self.key_order = order;
@@ -109,22 +107,12 @@ impl Own {
     fn key(&self, key: &[u8]) -> StoredKey {
         StoredKey::new(self.state.id, key)
     }
-
-    /// Returns bounds of stored keys for bounds of users' keys.
-    fn bounds(&self, bounds: KeyBounds) -> KeyBounds {
-        let id = self.state.id;
-        let stored = |bound: Bound<Vec<u8>>, end: KeyspaceId| match bound {
-            Bound::Unbounded => Bound::Excluded(prefix_end(end).to_vec()),
-            bound => bound.map(|key| StoredKey::new(id, &key).as_slice().to_vec()),
-        };
-        (stored(bounds.0, id - 1), stored(bounds.1, id))
-    }
 }
 
 impl Keyspace {
-    /// Creates a handle; of the default keyspace if `own` is `None`.
-    pub(super) fn new(db: Db, own: Option<Own>) -> Keyspace {
-        Keyspace { db, own }
+    /// Creates the handle of a keyspace that exists; of the default one for `None`.
+    pub(super) fn new(db: &Db, own: Option<Own>) -> Keyspace {
+        Keyspace { db: db.clone(), own }
     }
 
     /// Returns the name.
@@ -136,6 +124,36 @@ impl Keyspace {
     /// default keyspace.
     pub fn id(&self) -> u32 {
         self.own.as_ref().map_or(0, |own| own.state.id)
+    }
+
+    /// Returns the number of the tree that holds the keys. Keyspaces with the same key order and
+    /// the same options share a tree. 0 is the tree of the default keyspace alone.
+    pub fn tree(&self) -> u32 {
+        self.own.as_ref().map_or(0, |own| own.state.tree)
+    }
+
+    /// Returns the key order.
+    pub fn key_order(&self) -> &KeyOrder {
+        self.own.as_ref().map_or(&self.db.inner.order, |own| &own.tree.user_order)
+    }
+
+    /// Returns the options that were set when the keyspace was created, with their values as text
+    /// that [`KeyspaceOptions::set`] accepts, ordered by name. The other options are the store's.
+    /// Empty for the default keyspace.
+    ///
+    /// ```
+    /// # fn main() -> esker::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use esker::{Db, KeyspaceOptions, Options};
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let options = KeyspaceOptions::default().set("policy", "leveled")?;
+    /// let logs = db.keyspace("logs", &options)?;
+    /// assert_eq!(logs.options(), [("policy".to_string(), "leveled".to_string())]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn options(&self) -> Vec<(String, String)> {
+        self.own.as_ref().map_or_else(Vec::new, |own| own.tree.pairs().clone())
     }
 
     /// Returns the store.
@@ -153,6 +171,14 @@ impl Keyspace {
             Some(own) if own.state.is_dropped() => Err(dropped(&own.state)),
             own => Ok(own.as_ref()),
         }
+    }
+
+    /// Returns the state and the tree of the keyspace, or `None` for the default keyspace.
+    ///
+    /// # Errors
+    /// `NotFound` when the keyspace was dropped.
+    pub(super) fn parts(&self) -> Result<Option<(&Arc<KeyspaceState>, &Arc<Tree>)>> {
+        Ok(self.own()?.map(|own| (&own.state, &own.tree)))
     }
 
     /// Sets `key` to `value`.
@@ -199,7 +225,7 @@ impl Keyspace {
         check_key(key)?;
         let mut payload = Vec::with_capacity(key.len() + 16);
         ops::encode_delete_at(&mut payload, Some(own.state.place()), key);
-        self.db.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
+        self.db.inner.write_if(&payload, 1, key.len() as u64, None, || self.contains_key(key))
     }
 
     /// Deletes every key in `[start, end)` with one range tombstone.
@@ -288,8 +314,8 @@ impl Keyspace {
 
     /// Returns an iterator over the pairs whose key starts with `prefix`. See [`Db::prefix`].
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
-        let order = self.own.as_ref().map_or(&self.db.inner.order, |own| &own.tree.user_order);
-        self.iter_with(&ReadOptions::default(), bounds_of_prefix(order, prefix.as_ref())?)
+        let bounds = bounds_of_prefix(self.key_order(), prefix.as_ref())?;
+        self.iter_with(&ReadOptions::default(), bounds)
     }
 
     /// Returns an iterator over the pairs within `bounds`, at a snapshot or without filling the
@@ -297,7 +323,7 @@ impl Keyspace {
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
         let Some(own) = self.own()? else { return self.db.iter_with(options, bounds) };
         let (seqno, fill_cache) = (self.db.seqno_of(options)?, options.fill_cache);
-        let bounds = own.bounds(bounds);
+        let bounds = stored_bounds(own.state.id, bounds);
         let iter = self.db.inner.iter_at(Some(&own.tree), bounds, seqno, fill_cache)?;
         Ok(iter.in_keyspace(own.state.id))
     }
@@ -318,16 +344,39 @@ impl Keyspace {
     /// not counted.
     ///
     /// # Errors
-    /// As [`Db::approximate_size`]; `InvalidArgument` for the default keyspace, for which
-    /// [`Db::metrics`] has the bytes of each level.
+    /// As [`Db::approximate_size`]; `NotFound` when the keyspace was dropped.
     pub fn size_bytes(&self) -> Result<u64> {
-        let Some(own) = self.own()? else {
-            return Err(Error::invalid(
-                "the size of the default keyspace is not known; see the metrics of the store",
-            ));
-        };
+        let Some(own) = self.own()? else { return self.db.inner.main_tree_bytes() };
         let (lo, hi) = (prefix_end(own.state.id - 1), prefix_end(own.state.id));
         self.db.inner.approximate_size(&own.tree, &lo, &hi)
+    }
+
+    /// Checks that the keyspace has these options.
+    pub(super) fn check_options(&self, options: &KeyspaceOptions) -> Result<()> {
+        let Some(own) = &self.own else {
+            let own_order = self.db.inner.order.name() == options.key_order.name();
+            if options.pairs.is_empty() && (own_order || is_bytewise(&options.key_order)) {
+                return Ok(());
+            }
+            return Err(Error::invalid(
+                "the keyspace \"default\" has the key order and the options of the store",
+            ));
+        };
+        let (want, found) = (options.key_order.name(), own.tree.user_order.name());
+        if want != found {
+            return Err(Error::invalid(format!(
+                "expected the keyspace \"{}\" in the key order {want}, found the order {found}",
+                self.name()
+            )));
+        }
+        if options.pairs != *own.tree.pairs() {
+            return Err(Error::invalid(format!(
+                "the keyspace \"{}\" exists with other options: {}",
+                self.name(),
+                shown(own.tree.pairs())
+            )));
+        }
+        Ok(())
     }
 }
 
@@ -369,36 +418,6 @@ impl Batch {
     }
 }
 
-impl Keyspace {
-    /// Checks that the keyspace has these options.
-    pub(super) fn check_options(&self, options: &KeyspaceOptions) -> Result<()> {
-        let Some(own) = &self.own else {
-            let own_order = self.db.inner.order.name() == options.key_order.name();
-            if options.pairs.is_empty() && (own_order || is_bytewise(&options.key_order)) {
-                return Ok(());
-            }
-            return Err(Error::invalid(
-                "the keyspace \"default\" has the key order and the options of the store",
-            ));
-        };
-        let (want, found) = (options.key_order.name(), own.tree.user_order.name());
-        if want != found {
-            return Err(Error::invalid(format!(
-                "expected the keyspace \"{}\" in the key order {want}, found the order {found}",
-                self.name()
-            )));
-        }
-        if options.pairs != *own.tree.pairs() {
-            return Err(Error::invalid(format!(
-                "the keyspace \"{}\" exists with other options: {}",
-                self.name(),
-                shown(own.tree.pairs())
-            )));
-        }
-        Ok(())
-    }
-}
-
 fn is_bytewise(order: &KeyOrder) -> bool {
     matches!(order, KeyOrder::Bytewise)
 }
@@ -412,7 +431,7 @@ fn shown(pairs: &Pairs) -> String {
     pairs.join(", ")
 }
 
-/// Returns the error of a use of a dropped keyspace.
+/// Returns the error for the use of a dropped keyspace.
 pub(super) fn dropped(keyspace: &KeyspaceState) -> Error {
     Error::not_found(format!("the keyspace \"{}\" was dropped", keyspace.name()))
 }

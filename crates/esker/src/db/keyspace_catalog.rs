@@ -1,4 +1,4 @@
-//! The keyspaces of an open store: creation, names, drop.
+//! The catalog of an open store: finds, creates, renames and drops keyspaces.
 //!
 //! Invariants:
 //! 1. The manifest, the trees and the list of keyspaces change under the lock of the versions, in
@@ -16,8 +16,10 @@ use crate::base::order::KeyOrder;
 use crate::base::sync::MutexGuard;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Memtable;
+use crate::observe::Event;
 use crate::tree::catalog::{
     CatalogChange, DEFAULT_KEYSPACE, KeyspaceSpec, Pairs, TREES_MAX, TreeSpec, check_name,
+    is_internal,
 };
 use crate::tree::edit::VersionEdit;
 use crate::tree::set::VersionSet;
@@ -38,6 +40,7 @@ impl Db {
             return Ok(keyspace);
         }
         self.inner.create_keyspace(name, options)?;
+        self.inner.deliver_events();
         match self.existing_keyspace(name)? {
             Some(keyspace) => keyspace.check_options(options).map(|()| keyspace),
             None => Err(Error::not_found(format!("the keyspace \"{name}\" was dropped meanwhile"))),
@@ -51,14 +54,15 @@ impl Db {
     pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
         self.inner.check_open()?;
         if name == DEFAULT_KEYSPACE {
-            return Ok(Some(Keyspace::new(self.clone(), None)));
+            return Ok(Some(Keyspace::new(self, None)));
         }
         let state = self.inner.keyspaces.lock().find(name).cloned();
+        let state = state.filter(|_| !is_internal(name));
         let own = state.and_then(|state| {
             let tree = self.inner.trees.load().get(state.tree as usize)?.clone();
             Some(Own { state, tree })
         });
-        Ok(own.map(|own| Keyspace::new(self.clone(), Some(own))))
+        Ok(own.map(|own| Keyspace::new(self, Some(own))))
     }
 
     /// Returns the names of all keyspaces: `default`, then the others in alphabetical order.
@@ -84,6 +88,10 @@ impl Db {
         let change = CatalogChange::Rename(keyspace.id, new_name.to_string());
         versions.apply(VersionEdit { catalog: vec![change], ..VersionEdit::default() })?;
         self.inner.keyspaces.lock().rename(&keyspace, new_name);
+        drop(versions);
+        let (id, name, new_name) = (keyspace.id, name.to_string(), new_name.to_string());
+        self.inner.emit(|| Event::KeyspaceRenamed { id, name, new_name });
+        self.inner.deliver_events();
         Ok(())
     }
 
@@ -104,6 +112,8 @@ impl Db {
         inner.keyspaces.lock().remove(&keyspace);
         inner.dropped.lock().push_back((keyspace.id, keyspace.tree));
         drop(versions);
+        inner.emit(|| Event::KeyspaceDropped { id: keyspace.id, name: name.to_string() });
+        inner.deliver_events();
         // Under the lock, so that no thread is between its last check and its wait.
         let _queue = inner.queue.lock();
         inner.work.notify_all();
@@ -132,13 +142,17 @@ impl DbInner {
             let message = "the keyspace \"default\" can be neither dropped nor renamed";
             return Err(Error::invalid(message));
         }
-        let found = self.keyspaces.lock().find(name).cloned();
+        let found = self.keyspaces.lock().find(name).cloned().filter(|_| !is_internal(name));
         found.ok_or_else(|| Error::not_found(format!("there is no keyspace \"{name}\"")))
     }
 
-    /// Creates a keyspace, unless it exists.
     fn create_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         check_name(name)?;
+        self.create_any_keyspace(name, options)
+    }
+
+    /// Creates a keyspace, which may be an internal one, unless it exists.
+    pub(super) fn create_any_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         self.check_writable()?;
         let order = options.key_order.name();
         let known = known_orders(&self.options.load());
@@ -150,7 +164,7 @@ impl DbInner {
         }
         {
             let versions = self.versions.lock();
-            if let Some(tree) = versions.catalog().tree_of(order, options.pairs()) {
+            if let Some(tree) = versions.catalog().tree_of(order, &options.pairs) {
                 let tree = tree.id;
                 return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
             }
@@ -158,7 +172,7 @@ impl DbInner {
         // The writer state comes before the versions.
         let mut writer = self.committer.lock();
         let versions = self.versions.lock();
-        let existing = versions.catalog().tree_of(order, options.pairs()).map(|tree| tree.id);
+        let existing = versions.catalog().tree_of(order, &options.pairs).map(|tree| tree.id);
         if let Some(tree) = existing {
             return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
         }
@@ -171,7 +185,7 @@ impl DbInner {
             )));
         }
         let id = id as u32;
-        let spec = TreeSpec { id, order: order.to_string(), options: options.pairs().clone() };
+        let spec = TreeSpec { id, order: order.to_string(), options: options.pairs.clone() };
         let order = options.key_order.clone();
         let tree = Tree::other(id, order, &spec.options, &self.options.load(), &self.tables);
         let add = vec![CatalogChange::AddTree(spec)];
@@ -220,6 +234,7 @@ impl DbInner {
         let opening = self.opening;
         let state = Arc::new(KeyspaceState::new(id, tree, opening, &name));
         self.keyspaces.lock().insert(state);
+        self.emit(|| Event::KeyspaceCreated { id, name });
         Ok(versions)
     }
 

@@ -11,7 +11,7 @@ use crate::base::expiry::StoreClock;
 use crate::base::keyspace::{KeyspaceId, KeyspaceState, TreeId};
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::options::Options;
-use crate::tree::catalog::Catalog;
+use crate::tree::catalog::{Catalog, is_internal};
 
 /// The keyspaces of an open store, without the default one.
 #[derive(Default)]
@@ -72,9 +72,10 @@ impl KeyspaceList {
         keyspace.mark_dropped();
     }
 
-    /// Returns the names in alphabetical order.
+    /// Returns the names in alphabetical order, without those of internal keyspaces.
     pub fn names(&self) -> Vec<Arc<str>> {
-        let mut names: Vec<Arc<str>> = self.by_name.keys().cloned().collect();
+        let names = self.by_name.keys().filter(|name| !is_internal(name));
+        let mut names: Vec<Arc<str>> = names.cloned().collect();
         names.sort_unstable();
         names
     }

@@ -125,6 +125,7 @@ impl DbInner {
         self.queue.lock().stop = true;
         self.work.notify_all();
         self.idle.notify_all();
+        self.transactions.locks.close();
         if let Some(purger) = &self.purger {
             purger.end();
         }
@@ -177,6 +178,7 @@ impl DbInner {
         let closed = noted.and_then(|()| log.map_or(Ok(()), |log| log.close()));
         // Writes to a log in a removed directory cannot be found again.
         let closed = closed.and_then(|()| self.check_dir_exists());
+        self.announce_close(&closed);
         self.lock.lock().take();
         closed.map_err(|e: Error| e.with_path(&self.dir))
     }

@@ -4,12 +4,17 @@ pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
 mod compaction_yield;
+mod created_tables;
 mod dir;
+mod events;
 mod hints;
+mod info_log;
 pub mod keyspace;
 mod keyspace_catalog;
 mod keyspace_list;
 pub(crate) mod lifecycle;
+mod live_status;
+mod observers;
 pub mod open;
 mod pending_wal;
 mod read_path;
@@ -20,11 +25,13 @@ pub mod snapshot;
 mod snapshot_list;
 pub(crate) mod state;
 pub mod stats;
+pub mod status_file;
 mod table_output;
 mod thread_roles;
 mod threads;
 mod tree;
 mod trees;
+pub mod txn;
 pub mod verify;
 mod wait;
 mod wal_preallocation;
@@ -276,7 +283,7 @@ impl Db {
         check_key(key)?;
         let mut payload = Vec::with_capacity(key.len() + 8);
         ops::encode_delete(&mut payload, key);
-        self.inner.write_if(&payload, 1, key.len() as u64, || self.contains_key(key))
+        self.inner.write_if(&payload, 1, key.len() as u64, None, || self.contains_key(key))
     }
 
     /// Deletes every key in `[start, end)` with one range tombstone. An empty or inverted range is
@@ -355,6 +362,17 @@ impl Db {
         self.inner.compact_range(&self.inner.trees()[0], start, end)
     }
 
+    /// Compacts all keys of every keyspace, as [`Db::compact_range`] does for those of `default`.
+    ///
+    /// # Errors
+    /// As [`Db::compact_range`]. The keyspaces compacted before the error stay compacted.
+    pub fn compact_all(&self) -> Result<()> {
+        for tree in self.inner.trees().iter() {
+            self.inner.compact_range(tree, None, None)?;
+        }
+        Ok(())
+    }
+
     /// Waits until no flush or compaction is due.
     pub fn wait_idle(&self) -> Result<()> {
         self.inner.wait_idle()
@@ -367,7 +385,9 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` in a store with background threads; any error of the job.
     pub fn run_one_job(&self) -> Result<bool> {
-        self.inner.run_background_job()
+        let ran = self.inner.run_background_job();
+        self.inner.deliver_events();
+        ran
     }
 
     /// Returns the approximate number of table bytes that hold the keys in `[start, end)`. Data

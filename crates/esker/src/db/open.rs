@@ -9,6 +9,7 @@
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
@@ -18,6 +19,7 @@ use super::dir::{DirListing, list_dir};
 use super::keyspace_list::KeyspaceList;
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
+use super::observers::Observers;
 use super::replay::{Replayed, Spill, replay};
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Queue, WriteParams};
@@ -39,6 +41,8 @@ use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
+use crate::txn::Transactions;
+use crate::txn::oracle::CommitOracle;
 use crate::wal::format::LogStart;
 use crate::write::commit::Committer;
 use crate::write::hints::HintKeeper;
@@ -166,16 +170,26 @@ impl Db {
         let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
-        if !found.entries.iter().any(|e| names::is_store_file(&e.name)) {
+        let is_of_a_store = |name: &str| {
+            names::is_store_file(name) && (!names::is_side_file(name) || name == names::LOCK)
+        };
+        if !found.entries.iter().any(|e| is_of_a_store(&e.name)) {
             return Err(Error::not_found("there is no store here").with_path(dir));
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         // List again: the lock's own file exists now.
         let found = list_dir(&*fs, dir)?;
-        // CURRENT first: without it the remaining files are not a store.
+        // CURRENT first: without it the remaining files are not a store. Then the files without
+        // content, which alone would not be recognised as the remains of a store.
         let mut store_files: Vec<&DirEntry> =
             found.entries.iter().filter(|e| e.is_file && names::is_store_file(&e.name)).collect();
-        store_files.sort_by_key(|e| (e.name != names::CURRENT, e.name == names::LOCK));
+        let turn = |name: &str| match name {
+            names::CURRENT => 0,
+            names::LOCK => 3,
+            _ if names::is_side_file(name) => 1,
+            _ => 2,
+        };
+        store_files.sort_by_key(|e| turn(&e.name));
         for entry in store_files {
             let path = dir.join(&entry.name);
             fs.remove(&path).map_err(|e| Error::io(&path, "remove a file of the store", e))?;
@@ -224,7 +238,7 @@ pub(super) fn take_lock(fs: &Arc<dyn Fs>, dir: &Path) -> Result<(Arc<dyn Fs>, Bo
 /// Creates an empty store, after removing the remains of an interrupted creation.
 fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirListing) -> Result<()> {
     for entry in &found.entries {
-        if entry.is_file && names::is_store_file(&entry.name) && entry.name != names::LOCK {
+        if entry.is_file && names::is_store_file(&entry.name) && !names::is_side_file(&entry.name) {
             let path = dir.join(&entry.name);
             fs.remove(&path)
                 .map_err(|e| Error::io(&path, "remove the files of an interrupted creation", e))?;
@@ -249,6 +263,7 @@ fn open_existing(
     options: Options,
     lock: Option<Box<dyn FileLock>>,
 ) -> Result<Db> {
+    let began = Instant::now();
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
     let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
@@ -282,15 +297,41 @@ fn open_existing(
     let replayed = replay(&*fs, dir, (&options, &sizes), &trees, &mut versions, to_tables)?;
     let inner = assemble(fs, dir, (options, sizes), lock, cache, trees, versions, &replayed);
     if !read_only {
-        inner.begin_writing(&replayed)?;
-        inner.start_threads()?;
+        inner.watch_removals();
+        inner.begin_writing(&replayed).inspect_err(|error| inner.announce_failed_open(error))?;
     }
+    inner.load_prepared().inspect_err(|error| inner.announce_failed_open(error))?;
+    if !read_only {
+        inner.start_threads().inspect_err(|error| inner.announce_failed_open(error))?;
+    }
+    inner.announce_open(&replayed, began.elapsed());
     let open = Arc::new(OpenHandle::new(inner.clone()));
     Ok(Db { inner, open })
 }
 
 /// Number of openings of stores in this process.
 static OPENINGS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// Returns the writer state after the recovery. It has no log yet.
+fn first_writer(
+    options: &Options,
+    transactions: &Transactions,
+    replayed: &Replayed,
+) -> WriterState {
+    WriterState {
+        log: None,
+        unsynced_logs: Vec::new(),
+        memtables: replayed.memtables.clone(),
+        others_bytes: replayed.memtables.others_bytes() as u64,
+        next_seqno: replayed.last_seqno + 1,
+        unlogged: false,
+        next_log_requested: false,
+        hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
+        oracle: CommitOracle::new(transactions.watch.clone(), replayed.last_seqno),
+        poisoned: None,
+        visible: Arc::new(Visible::new(replayed.last_seqno)),
+    }
+}
 
 #[allow(clippy::too_many_arguments)]
 fn assemble(
@@ -303,18 +344,8 @@ fn assemble(
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
-    let writer = WriterState {
-        log: None,
-        unsynced_logs: Vec::new(),
-        memtables: replayed.memtables.clone(),
-        others_bytes: replayed.memtables.others_bytes() as u64,
-        next_seqno: replayed.last_seqno + 1,
-        unlogged: false,
-        next_log_requested: false,
-        hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
-        poisoned: None,
-        visible: Arc::new(Visible::new(replayed.last_seqno)),
-    };
+    let transactions = Transactions::default();
+    let writer = first_writer(&options, &transactions, replayed);
     let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
     let dropped = versions.catalog().dropped().collect();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
@@ -325,6 +356,7 @@ fn assemble(
         me: me.clone(),
         dir: PathBuf::from(dir),
         read_only: lock.is_none(),
+        observers: Observers::new(&fs, dir, &options, lock.is_none()),
         order: options.key_order.clone(),
         write_throttle: WriteThrottle::default(),
         write_params: WriteParams::new(&options, &sizes),
@@ -336,6 +368,7 @@ fn assemble(
         hints: ArcSwap::default(),
         any_hints: AtomicBool::new(false),
         committer: Committer::new(writer),
+        transactions,
         tables: trees[0].tables.clone(),
         trees: ArcSwap::from_pointee(trees),
         cache,

@@ -12,6 +12,7 @@ use crate::base::epoch::EpochGuard;
 use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
+use crate::perf;
 use crate::read::get::{Found, Lookup};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
 use crate::read::{ReadState, Slice};
@@ -38,6 +39,9 @@ impl DbInner {
         mut take: impl FnMut(Found<'_>) -> R,
     ) -> Result<Option<R>> {
         self.check_open()?;
+        if perf::is_watched() && perf::is_mine() {
+            return self.get_map_counted(tree, key, seqno, fill_cache, take);
+        }
         if self.cache.has_slots() {
             let reading = self.read_state.collector().pin();
             // Load the read state before the sequence number: see `read`.
@@ -54,6 +58,22 @@ impl DbInner {
         let view = self.read_state.load();
         let Some(view) = state_of(&view, tree) else { return Ok(None) };
         Ok(self.lookup(tree, seqno, fill_cache, None).get_with(view, key, &mut take)?.found())
+    }
+
+    /// Does the same as [`DbInner::get_map`], and counts its steps for this thread.
+    #[cold]
+    #[inline(never)]
+    fn get_map_counted<R>(
+        &self,
+        tree: Option<&Tree>,
+        key: &[u8],
+        seqno: Option<SeqNo>,
+        fill_cache: bool,
+        mut take: impl FnMut(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let view = self.read_state.load();
+        let Some(view) = state_of(&view, tree) else { return Ok(None) };
+        self.lookup(tree, seqno, fill_cache, None).get_counted(view, key, &mut take)
     }
 
     /// Returns the value of `key` at `seqno`, or now.
@@ -118,10 +138,15 @@ impl DbInner {
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
         let view = self.read_state.load();
-        match state_of(&view, tree) {
-            Some(view) => self.lookup(tree, seqno, true, None).multi_get(view, keys),
-            None => Ok(keys.iter().map(|_| None).collect()),
+        let Some(view) = state_of(&view, tree) else {
+            return Ok(keys.iter().map(|_| None).collect());
+        };
+        let lookup = self.lookup(tree, seqno, true, None);
+        if perf::is_watched() && perf::is_mine() {
+            let get = |key: &K| lookup.get_counted(view, key.as_ref(), &mut Found::pin);
+            return keys.iter().map(get).collect();
         }
+        lookup.multi_get(view, keys)
     }
 
     #[inline]

@@ -11,6 +11,7 @@ use super::state::DbInner;
 use super::tree::Tree;
 use crate::base::units::MIB;
 use crate::error::Result;
+use crate::observe::Event;
 use crate::tree::fragment::FileMeta;
 
 /// Minimum time between the end of a round and the start of the next.
@@ -72,7 +73,9 @@ impl DbInner {
     fn note_scrub(&self, outcome: Result<()>) {
         let Err(error) = outcome else { return };
         self.counters.scrub_problems.add(1);
+        self.emit(|| Event::ScrubProblem { error: error.clone() });
         *self.scrub_problem.lock() = Some(error);
+        self.deliver_events();
     }
 
     /// Waits until the rate allows the bytes read so far; returns `false` when the store is

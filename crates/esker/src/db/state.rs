@@ -1,14 +1,18 @@
 //! The store internals, shared by handles, snapshots, iterators and threads.
 //!
-//! Lock order, outermost first: `options_change` → `Committer.next` → `Committer.state` →
-//! `manual_job` → `versions` → `queue` → `read_state_change`, or the times of `write_throttle`.
-//! `Committer.queue` and then a request's signal are taken alone, or under `Committer.next` and
-//! `Committer.state`. The snapshot list's lock is taken alone. The locks of the chunk pool and of
-//! the list of files to remove, `threads.ended`, `keyspaces` and `dropped` are taken last. No lock
-//! is held while a table is read or written, with three exceptions. `versions` is held while its own manifest record is
-//! written and synced. [`Db::remove`](crate::Db::remove) (`Committer::commit_if`) holds
-//! `Committer.state` while it reads a table. In manual background mode, flushes and compactions run
-//! in calls that block other calls.
+//! Lock order, outermost first: a transaction's own state → `options_change` → `Committer.next` →
+//! `Committer.state` → `manual_job` → `versions` → `queue` → `read_state_change`, or the times of
+//! `write_throttle`. `Committer.queue` and then a request's signal are taken alone, or under
+//! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of
+//! the chunk pool, of the list of files to remove and of the observers, `threads.ended`,
+//! `keyspaces`, `dropped`, and those of the lock table of transactions are taken last. No thread
+//! waits for a key of that table while it holds a lock of the store. No lock is held while a
+//! listener is called ([`super::events`]). No lock is held while a table is read or written, with
+//! these exceptions. `versions` is held while its own manifest record is written and synced.
+//! [`Db::remove`](crate::Db::remove) and the last attempt of a transaction's commit
+//! (`Committer::commit_if`) hold `Committer.state` while they read a table. A transaction that
+//! checks a key that it has locked holds its own state. In manual background mode, flushes and
+//! compactions run in calls that block other calls.
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -19,6 +23,7 @@ use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
 use super::keyspace_list::KeyspaceList;
+use super::observers::Observers;
 use super::pending_wal::PendingWal;
 use super::snapshot_list::SnapshotList;
 use super::thread_roles::Threads;
@@ -43,6 +48,7 @@ use crate::table::Layout;
 use crate::tree::purge::Purger;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
+use crate::txn::Transactions;
 use crate::write::commit::Committer;
 
 /// Immutable memtables, one for each tree, that wait for their flush.
@@ -157,6 +163,8 @@ pub(crate) struct DbInner {
     /// Whether `hints` is nonempty, so that readers can skip loading an empty list.
     pub any_hints: AtomicBool,
     pub committer: Committer,
+    /// What the transactions share.
+    pub transactions: Transactions,
     /// The open tables of tree 0.
     pub tables: Arc<Tables>,
     /// The trees, by number.
@@ -169,6 +177,7 @@ pub(crate) struct DbInner {
     pub dropped: Mutex<VecDeque<(KeyspaceId, TreeId)>>,
     pub cache: Arc<BlockCache<Layout>>,
     pub counters: Counters,
+    pub observers: Observers,
     /// The last problem that the scrub found.
     pub scrub_problem: Mutex<Option<Error>>,
     pub versions: Mutex<VersionSet>,

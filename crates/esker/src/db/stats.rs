@@ -48,7 +48,7 @@ impl DbInner {
         let counters = &self.counters;
         let cache = self.cache.stats();
         let files = read_state.files();
-        Metrics {
+        let mut metrics = Metrics {
             levels: self.level_metrics(&read_state),
             memory: MemoryMetrics {
                 active_memtable_bytes: read_state.active_bytes(),
@@ -96,7 +96,10 @@ impl DbInner {
             scrub_rounds: counters.scrub_rounds.get(),
             scrub_problems: counters.scrub_problems.get(),
             scrub_problem: self.scrub_problem.lock().as_ref().map(ToString::to_string),
-        }
+            ..Metrics::default()
+        };
+        self.observers.add_to(&mut metrics);
+        metrics
     }
 
     /// Returns the table list for [`crate::Db::tables`].
@@ -122,6 +125,14 @@ impl DbInner {
         entries.sort_by_key(|entry| (entry.tree, entry.level, entry.number));
         entries.dedup_by_key(|entry| (entry.tree, entry.level, entry.number));
         entries
+    }
+
+    /// Returns the approximate number of table bytes of tree 0.
+    pub fn main_tree_bytes(&self) -> Result<u64> {
+        self.check_open()?;
+        let read_state = self.read_state.load();
+        let guards = read_state.version.levels.iter().flat_map(|level| level.guards.iter());
+        Ok(guards.flat_map(|guard| &guard.runs).map(|run| run.bytes()).sum())
     }
 
     /// Returns the approximate number of table bytes that hold the stored keys in `[start, end)`.

@@ -1,7 +1,12 @@
-//! How an open store writes its tables: the configuration of an output, by tree and level.
+//! How flushes, compactions and replays write tables: the options of a table and the place of its
+//! file in level 0.
+//!
+//! Invariants: a table has the options of its tree at the time when it is begun. Files and tables
+//! get numbers that no other file or table of the store has.
 
 use super::state::DbInner;
 use super::tree::Tree;
+use crate::base::checksum::checksum;
 use crate::base::keyspace::TreeId;
 use crate::base::sync::atomic::Ordering;
 use crate::options::Options;
@@ -26,7 +31,7 @@ impl DbInner {
             next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
             next_table_id: Box::new(move || {
                 step += 1;
-                crate::base::checksum::checksum(&step.to_le_bytes(), seed) | 1
+                checksum(&step.to_le_bytes(), seed) | 1
             }),
             opened: Some(Opened::new(&tree.tables)),
             over_others: level == 0,

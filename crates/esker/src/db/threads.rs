@@ -16,7 +16,7 @@ use super::thread_roles::Role;
 use crate::base::panics::catch_panic;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::check_mappings;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, panic_text};
 use crate::options::Options;
 
 /// Minimum number of memory mappings that must be left when a store is opened, for the needs of all
@@ -153,12 +153,14 @@ impl DbInner {
              then close the store and open it again"
         );
         let error = Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir);
+        self.note_error(name, &error);
         let mut queue = self.queue.lock();
         queue.broken.get_or_insert(error);
         self.broken.store(true, Ordering::Release);
         drop(queue);
         self.work.notify_all();
         self.idle.notify_all();
+        self.deliver_events();
     }
 
     /// Returns the error for writes after a store thread has panicked.

@@ -1,7 +1,7 @@
-//! A tree of an open store: its key order, its storage options and its open tables.
+//! A tree of an open store: the keyspaces of one combination of key order and storage options.
 //!
-//! Invariants: the options of a tree are the store's with those that the catalog states. Tree 0 has
-//! the store's.
+//! Invariants: the number, the key order and the own options of a tree never change. Its options
+//! follow the store's, except for its own.
 
 use std::sync::Arc;
 

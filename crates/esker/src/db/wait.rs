@@ -48,7 +48,9 @@ impl DbInner {
     /// Waits until no flush or compaction is left to do.
     pub fn wait_idle(&self) -> Result<()> {
         if self.is_manual_background() && !self.read_only {
-            while self.run_background_job()? {}
+            while self.run_background_job()? {
+                self.deliver_events();
+            }
             return Ok(());
         }
         let _waits = IdleWaiter::new(self);
@@ -90,7 +92,9 @@ impl DbInner {
             // Under the writer-state lock: memtables frozen later do not belong to this call.
             self.last_frozen()
         };
-        self.wait_flushed(last.as_ref())
+        let flushed = self.wait_flushed(last.as_ref());
+        self.deliver_events();
+        flushed
     }
 
     /// Returns the newest immutable memtable of tree 0, which is flushed after all others that wait

@@ -17,6 +17,8 @@ use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
+use crate::perf;
+use crate::txn::footprint::Footprint;
 use crate::wal::LogWriter;
 use crate::write::commit::LARGE_BYTES;
 use crate::write::pressure;
@@ -43,7 +45,33 @@ impl DbInner {
         }
         self.throttle(payload.len() as u64);
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
-        self.committer.commit(payload, count, user_bytes, durability, self).map(drop)
+        let outcome = self.committer.commit(payload, count, user_bytes, durability, self).map(drop);
+        if let Err(error) = &outcome {
+            self.note_write_error(error);
+        }
+        self.deliver_events();
+        outcome
+    }
+
+    /// Commits an encoded batch of a transaction if `check` finds no conflict.
+    pub fn write_checked(
+        &self,
+        payload: &[u8],
+        count: u32,
+        user_bytes: u64,
+        durability: Option<Durability>,
+        check: &Arc<Footprint>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        self.throttle(payload.len() as u64);
+        let durability = durability.unwrap_or_else(|| self.write_params.durability());
+        let batch = (payload, count, user_bytes);
+        let outcome = self.committer.commit_checked(batch, durability, check, self).map(drop);
+        if let Err(error) = &outcome {
+            self.note_write_error(error);
+        }
+        self.deliver_events();
+        outcome
     }
 
     /// Commits an encoded batch if `condition` returns true. No other write is committed between
@@ -53,12 +81,16 @@ impl DbInner {
         payload: &[u8],
         count: u32,
         user_bytes: u64,
+        durability: Option<Durability>,
         condition: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
         self.check_writable()?;
         self.throttle(payload.len() as u64);
-        let durability = self.write_params.durability();
-        self.committer.commit_if(payload, count, user_bytes, durability, self, condition)
+        let durability = durability.unwrap_or_else(|| self.write_params.durability());
+        let outcome =
+            self.committer.commit_if(payload, count, user_bytes, durability, self, condition);
+        self.deliver_events();
+        outcome
     }
 
     /// Delays a write of `bytes` while flushes and compactions are behind.
@@ -93,7 +125,13 @@ impl DbInner {
             crate::base::sync::thread::sleep(left.min(SLEEP));
             left = due.saturating_duration_since(Instant::now());
         }
-        self.counters.slowed_us.add(now.elapsed().as_micros() as u64);
+        self.note_slowed(now.elapsed());
+    }
+
+    /// Counts a delay of a writer.
+    pub(super) fn note_slowed(&self, duration: Duration) {
+        self.counters.slowed_us.add(duration.as_micros() as u64);
+        perf::count(|counts| counts.throttle_ns += perf::nanos(duration));
     }
 
     /// Records whether the next full memtable would make writers wait. The queue is locked.
@@ -121,7 +159,7 @@ impl DbInner {
         if owed >= 500_000 {
             self.pending_delay_ns.store(0, Ordering::Relaxed);
             crate::base::sync::thread::sleep(Duration::from_nanos(owed));
-            self.counters.slowed_us.add(owed / 1000);
+            self.note_slowed(Duration::from_nanos(owed));
         }
     }
 
@@ -182,16 +220,25 @@ impl DbInner {
             let frozen = queue.frozen.iter().map(|frozen| frozen.memtables.data_bytes() as u64);
             queue.frozen.is_empty() || frozen.sum::<u64>() + bytes <= most
         };
-        self.wait_until_flushed(fits)
+        let waited =
+            self.wait_until_flushed("a large write needs the memory of immutable memtables", fits);
+        self.deliver_events();
+        waited
     }
 
     fn wait_for_memtable(&self) -> Result<()> {
         let most = self.options.load().frozen_memtables_max as usize;
-        self.wait_until_flushed(|queue| queue.frozen.len() < most)
+        let cause = "every memtable is full, and `frozen_memtables_max` of them wait for a flush";
+        self.wait_until_flushed(cause, |queue| queue.frozen.len() < most)
     }
 
-    /// Waits for flushes until `enough` returns true. In manual background mode, does the flushes.
-    fn wait_until_flushed(&self, enough: impl Fn(&Queue) -> bool) -> Result<()> {
+    /// Waits for flushes until `enough` returns true, because of `cause`. In manual background mode,
+    /// does the flushes.
+    fn wait_until_flushed(
+        &self,
+        cause: &'static str,
+        enough: impl Fn(&Queue) -> bool,
+    ) -> Result<()> {
         if self.is_manual_background() {
             return self.flush_here(enough);
         }
@@ -199,18 +246,21 @@ impl DbInner {
         if enough(&queue) {
             return Ok(());
         }
-        let began = Instant::now();
-        while !enough(&queue) {
+        let stall = self.begin_stall(cause, &queue);
+        let waited = loop {
+            if enough(&queue) {
+                break Ok(());
+            }
             if let Some(error) = queue.broken.as_ref().or(queue.flush_failed.as_ref()) {
-                return Err(error.clone());
+                break Err(error.clone());
             }
             if queue.stop {
-                return self.check_open();
+                break self.check_open();
             }
             self.idle.wait(&mut queue);
-        }
-        self.counters.stalled_us.add(began.elapsed().as_micros() as u64);
-        Ok(())
+        };
+        self.end_stall(stall);
+        waited
     }
 }
 

@@ -128,6 +128,11 @@ impl Memtable {
         self
     }
 
+    /// Returns the key order.
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
     /// Returns the memtable's index structure.
     pub fn kind(&self) -> MemtableKind {
         self.kind

@@ -1,11 +1,15 @@
 //! Layer 0: the store's counters, and the report made from them.
 //!
 //! Counters are monotonic and are read without a lock. Two numbers of a report may therefore be a
-//! few operations apart.
+//! few operations apart. `table.rs` describes each number of the report, `openmetrics.rs` formats
+//! them for a monitoring system.
 
 mod counter;
+mod openmetrics;
+mod table;
 
 pub use counter::{Counter, Striped};
+pub use table::{METRICS, MetricSpec};
 
 use crate::base::sync::Mutex;
 
@@ -257,6 +261,14 @@ pub struct Metrics {
     pub scrub_problems: u64,
     /// Last problem found by the scrub.
     pub scrub_problem: Option<String>,
+    /// Event listeners that panicked since open. They are not called again.
+    pub listener_panics: u64,
+    /// Events that were dropped since open, because too many waited for slow listeners.
+    pub events_lost: u64,
+    /// Lines of the file `LOG` that could not be written since open.
+    pub log_file_lines_lost: u64,
+    /// Failed updates of the file `STATUS` since open.
+    pub status_file_failures: u64,
 }
 
 impl Metrics {

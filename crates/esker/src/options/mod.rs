@@ -6,6 +6,7 @@ pub mod table;
 pub mod validate;
 pub mod value;
 
+use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 pub use table::{Mutability, OPTIONS, OptionSpec, Options};
 
@@ -24,6 +25,20 @@ impl Options {
     /// Returns the value of an option by name or alias, as text that [`Options::set`] accepts.
     pub fn get(&self, name: &str) -> Option<String> {
         self.get_row(find(name)?.name)
+    }
+
+    /// Returns the names and values of the options that differ from their defaults, and the name of
+    /// a key order that is not bytewise.
+    pub(crate) fn changed(&self) -> Vec<(String, String)> {
+        let row = |spec: &OptionSpec| {
+            let value = self.get_row(spec.name)?;
+            (value != spec.default).then(|| (spec.name.to_string(), value))
+        };
+        let mut changed: Vec<(String, String)> = OPTIONS.iter().filter_map(row).collect();
+        if !matches!(self.key_order, KeyOrder::Bytewise) {
+            changed.push(("key_order".to_string(), self.key_order.name().to_string()));
+        }
+        changed
     }
 }
 
@@ -89,6 +104,18 @@ mod tests {
                 assert_eq!(options.get(alias).as_ref(), Some(&text), "{alias}");
             }
         }
+    }
+
+    #[test]
+    fn changed_options_are_those_without_default() {
+        let mut options = Options::default();
+        assert!(options.changed().is_empty());
+        options.set("policy", "leveled").unwrap();
+        options.set("block_size", "8k").unwrap();
+        let changed = options.changed();
+        let changed: Vec<(&str, &str)> =
+            changed.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(changed, [("block_size_bytes", "8192"), ("policy", "leveled")]);
     }
 
     #[test]

@@ -96,6 +96,8 @@ macro_rules! rows {
                 Vec<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
             /// The clock by which pairs expire. `None`: the clock of the system.
             pub clock: Option<std::sync::Arc<dyn crate::base::expiry::Clock>>,
+            /// Listeners for the events of the store. Default: none.
+            pub listeners: Vec<std::sync::Arc<dyn crate::observe::EventListener>>,
             /// Thresholds, which tests lower. The field also makes `..Options::default()`
             /// necessary, so that a new option breaks no program.
             #[doc(hidden)]
@@ -114,6 +116,7 @@ macro_rules! rows {
                     compaction_filter: None,
                     compaction_filters: Vec::new(),
                     clock: None,
+                    listeners: Vec::new(),
                     thresholds: crate::base::thresholds::Thresholds::default(),
                 }
             }
@@ -233,6 +236,10 @@ rows! {
         "Read each new table back before its first use and compare it with the written data.";
     scrub_bytes_per_second: u64 = 0, 0 => 1024 * GIB, "bytes a second", Live, [],
         "Scrub rate. A background thread reads every table, log and manifest at this rate and verifies the checksums. The metrics report the findings. 0 disables the scrub. No effect without background threads.";
+    log_file: bool = true, 0 => 1, "", Open, [],
+        "Write what the store does, in sentences, to the file `LOG` in its directory: openings with their options and what recovery found, flushes, compactions with their reason, write stalls of 1 ms or more, errors, findings of the scrub, closes. A file that would exceed 1 MiB is renamed to `LOG.old`, which replaces the previous one. Nothing is synced. A line that cannot be written is lost and counted, and no call fails. A store opened read-only writes nothing.";
+    status_file: bool = true, 0 => 1, "", Open, [],
+        "Publish the metrics in the file `STATUS` in the store's directory, for `esker stats --live` and `esker top`. The file has 8 KiB. It is written when the store is opened, then once a second, or every ten seconds while nothing changes, and removed when the store is closed. With `background_threads=0` it is written only after flushes and compactions. Nothing is synced. A failed update is counted, and no call fails. A store opened read-only writes nothing.";
     background_threads: Option<u64> = None, 0 => 256, "threads", Open, ["max_background_jobs"],
         "Maximum number of compaction threads. One starts when the store is opened, each further one when there is work for it. One more thread flushes. Further threads sync, scrub, remove files, search empty-range hints, and preallocate memory and logs. They start when they are first needed and run until the store is closed. `auto`: the number of cores minus one, at least one. 0 starts no threads: the writer that fills a memtable flushes it, `run_one_job` compacts, and `sync_every_ms` has no effect.";
     debt_limit_bytes: Option<u64> = None, 64 * KIB => 1024 * GIB, "bytes", Live, ["soft_pending_compaction_bytes_limit"],

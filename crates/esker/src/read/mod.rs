@@ -4,10 +4,12 @@
 //! others. A read state is taken before the sequence number of the read. A commit between the two is newer
 //! than the read state. It may be missing from the read, but only as a whole.
 
+mod counted_get;
 pub mod get;
 mod get_merged;
 mod iter_pool;
 mod multi_get;
+pub mod newer;
 pub mod scan;
 
 use std::borrow::Borrow;
@@ -196,8 +198,8 @@ enum Pinned {
     Block(BlockSlice),
     /// A stored value in a memtable that begins with the time at which it expires.
     Expiring(MemSlice),
-    /// A value made of merge operands.
-    Merged(Arc<[u8]>),
+    /// A copy: a value made of merge operands, or the value of a write that is not committed.
+    Owned(Arc<[u8]>),
 }
 
 impl Slice {
@@ -205,11 +207,16 @@ impl Slice {
     pub(crate) fn expiring(stored: MemSlice) -> Slice {
         Slice(Pinned::Expiring(stored))
     }
+
+    /// Returns a slice that holds a copy of `value`.
+    pub(crate) fn copied(value: &[u8]) -> Slice {
+        Slice(Pinned::Owned(Arc::from(value)))
+    }
 }
 
 impl From<Arc<[u8]>> for Slice {
     fn from(value: Arc<[u8]>) -> Slice {
-        Slice(Pinned::Merged(value))
+        Slice(Pinned::Owned(value))
     }
 }
 
@@ -234,7 +241,7 @@ impl Deref for Slice {
             Pinned::Memtable(slice) => slice,
             Pinned::Block(slice) => slice,
             Pinned::Expiring(stored) => expiry::split(stored).1,
-            Pinned::Merged(value) => value,
+            Pinned::Owned(value) => value,
         }
     }
 }

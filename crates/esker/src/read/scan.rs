@@ -466,19 +466,24 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Returns an iterator over the same read state that begins at `end`.
-    fn at_other_end(&self, end: End) -> Result<DbIterator> {
-        let mut other = DbIterator {
+    /// Returns an unpositioned iterator over the same read state within the same bounds.
+    pub(crate) fn again(&self) -> Result<DbIterator> {
+        Ok(DbIterator {
             cursor: self.cursor.again()?,
             bounds: self.bounds.clone(),
             bounded: self.bounded,
             inside: false,
             placed: false,
             failed: None,
-            end,
+            end: End::Front,
             other: None,
             keyspace: self.keyspace,
-        };
+        })
+    }
+
+    /// Returns an iterator over the same read state that begins at `end`.
+    fn at_other_end(&self, end: End) -> Result<DbIterator> {
+        let mut other = self.again()?;
         other.place(end)?;
         Ok(other)
     }
@@ -512,7 +517,7 @@ impl DoubleEndedIterator for DbIterator {
 
 /// Returns whether `key` has not passed `end` in the given direction.
 #[inline]
-fn is_within(order: &KeyOrder, key: &[u8], end: &Bound<Vec<u8>>, forward: bool) -> bool {
+pub(crate) fn is_within(order: &KeyOrder, key: &[u8], end: &Bound<Vec<u8>>, forward: bool) -> bool {
     let (end, here) = match end {
         Bound::Unbounded => return true,
         Bound::Included(end) => (end, true),

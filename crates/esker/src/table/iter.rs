@@ -13,7 +13,7 @@ use crate::error::Result;
 
 use super::block::Block;
 use super::index::PartialFind;
-use super::reader::Table;
+use super::reader::{Table, count_read};
 
 /// Read-ahead size after the first blocks of a scan that miss the cache, in bytes.
 const AHEAD_BYTES_MIN: usize = 16 << 10;
@@ -135,6 +135,7 @@ impl TableCursor {
             ahead.bytes = bytes;
             ahead.start = start;
         }
+        count_read(end - start);
         let sealed = self.ahead.get(start, end).unwrap_or(&[]);
         let keep = self.fill_cache && table.is_wanted(block_at);
         Ok(table.keep(block_at, table.open_block(block_at, sealed, keep)?, keep))

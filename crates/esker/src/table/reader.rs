@@ -19,6 +19,7 @@ use crate::cache::{BlockCache, BlockKey, BlockSlots, SlotRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 use crate::options::kinds::Compression;
+use crate::perf;
 
 use super::block::{Block, BlockBuf, Layout};
 use super::block_sketch::BlockSketches;
@@ -289,6 +290,7 @@ impl Table {
         let (start, end) = self.meta.index.place(block);
         let stored = (end - start) as usize;
         let raw_bytes = self.meta.index.raw_bytes(block);
+        count_read(end - start);
         if stored != raw_bytes + TRAILER_BYTES {
             return SEALED.with_borrow_mut(|bytes| {
                 bytes.resize(stored, 0);
@@ -364,7 +366,12 @@ impl Table {
     /// Returns a block from the cache.
     #[inline]
     pub(super) fn cached(&self, block: usize) -> Option<Block> {
-        self.cache().get_with_slot(&self.slots, block, &self.block_key(block)).map(Block::of)
+        let found = self.cache().get_with_slot(&self.slots, block, &self.block_key(block));
+        perf::count(|counts| match &found {
+            Some(_) => counts.cache_hits += 1,
+            None => counts.cache_misses += 1,
+        });
+        found.map(Block::of)
     }
 
     /// Returns a block from the cache without counting a use.
@@ -521,6 +528,14 @@ impl Table {
     pub fn info(&self) -> &TableInfo {
         &self.meta.properties.info
     }
+}
+
+/// Counts a block of `stored_bytes` that was read from a file, for the reader's thread.
+pub(super) fn count_read(stored_bytes: u64) {
+    perf::count(|counts| {
+        counts.blocks_read += 1;
+        counts.block_bytes_read += stored_bytes;
+    });
 }
 
 impl fmt::Debug for Table {

@@ -18,6 +18,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// Name of the default keyspace.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
+/// Name of the internal keyspace that holds the prepared transactions. Users' names have no control
+/// characters.
+pub const PREPARED_KEYSPACE: &str = "\u{1}prepared";
+
 /// Maximum length of the name of a keyspace, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
@@ -289,6 +293,11 @@ impl Catalog {
 
 fn bad(what: &str) -> Error {
     Error::new(ErrorKind::Corruption, format!("a manifest edit is invalid: {what}"))
+}
+
+/// Returns whether `name` is that of an internal keyspace, which users do not see.
+pub fn is_internal(name: &str) -> bool {
+    name == PREPARED_KEYSPACE
 }
 
 /// Checks the name of a new keyspace.

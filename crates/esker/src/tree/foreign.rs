@@ -38,7 +38,8 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
             && !e.starts_with("before-repair-")
             && *e != "lost+found"
     });
-    let has_store_files = entries.iter().any(|e| names::is_store_file(e) && *e != names::LOCK);
+    let has_store_files =
+        entries.iter().any(|e| names::is_store_file(e) && !names::is_side_file(e));
     if has_other_files && !has_store_files {
         return Some(OTHER_FILES);
     }
@@ -73,6 +74,9 @@ mod tests {
             "before-repair-1",
             "lost+found",
             "LOCK",
+            "LOG",
+            "LOG.old",
+            "STATUS",
         ] {
             assert_eq!(identify(&[left]), None, "{left}");
             assert_eq!(identify(&[left, "notes.txt"]), Some(OTHER_FILES), "{left}");

@@ -15,6 +15,12 @@ pub const CURRENT_NEW: &str = "CURRENT.new";
 pub const BACKUP: &str = "BACKUP";
 /// Lock file, held while the store is open.
 pub const LOCK: &str = "LOCK";
+/// Info log: what the store did, in sentences.
+pub const LOG: &str = "LOG";
+/// The info log before the present one.
+pub const LOG_OLD: &str = "LOG.old";
+/// The published metrics of a store that is open.
+pub const STATUS: &str = "STATUS";
 
 /// Largest file number of a store.
 pub const NUMBER_MAX: u64 = 1 << 60;
@@ -67,10 +73,18 @@ pub fn parse_manifest(name: &str) -> Option<u64> {
 
 /// Returns whether `name` is one that a store gives to its files.
 pub fn is_store_file(name: &str) -> bool {
-    [CURRENT, CURRENT_NEW, LOCK, BACKUP].contains(&name)
+    [CURRENT, CURRENT_NEW, BACKUP].contains(&name)
+        || is_side_file(name)
         || parse_table(name).is_some()
         || parse_log(name).is_some()
         || parse_manifest(name).is_some()
+}
+
+/// Returns whether `name` is that of a store's file that holds nothing of its content: the lock, the
+/// info log, the published metrics. Such files alone are not a store, and other programs use the
+/// same names.
+pub fn is_side_file(name: &str) -> bool {
+    [LOCK, LOG, LOG_OLD, STATUS].contains(&name)
 }
 
 #[cfg(test)]
@@ -86,14 +100,19 @@ mod tests {
         assert_eq!(parse_manifest("manifest-000001"), Some(1));
         assert_eq!(log_path(dir, 12), Path::new("/d/000012.wal"));
         assert_eq!(manifest_path(dir, 1), Path::new("/d/manifest-000001"));
-        for name in [CURRENT, CURRENT_NEW, LOCK, "000007.sst", "000012.wal", "manifest-000001"] {
-            assert!(is_store_file(name), "{name}");
+        for name in [CURRENT, CURRENT_NEW, BACKUP, "000007.sst", "000012.wal", "manifest-000001"] {
+            assert!(is_store_file(name) && !is_side_file(name), "{name}");
+        }
+        for name in ["LOCK", "LOG", "LOG.old", "STATUS"] {
+            assert!(is_store_file(name) && is_side_file(name), "{name}");
         }
         for name in [
             "12.sst",
             "000001.ldb",
             "00000a.wal",
             "MANIFEST-000001",
+            "LOG.old.1",
+            "log",
             "../000001.sst",
             "x",
             "0000012.sst",

@@ -51,6 +51,8 @@ pub struct Purger {
     wakeup: Condvar,
     /// Starts a thread that calls [`Purger::serve`]. Returns `false` if that fails.
     start: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Called with the number of each table whose name was removed.
+    observer: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
 }
 
 /// The queue of the purger.
@@ -83,8 +85,9 @@ impl ObsoleteFile {
 impl Purger {
     /// Creates a purger for the store in `dir`. `process` is the process that opened the store.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
-        let (queue, wakeup, start) = (Mutex::default(), Condvar::new(), OnceLock::new());
-        Purger { fs, dir, process, queue, wakeup, start }
+        let (queue, wakeup) = (Mutex::default(), Condvar::new());
+        let (start, observer) = (OnceLock::new(), OnceLock::new());
+        Purger { fs, dir, process, queue, wakeup, start, observer }
     }
 
     /// Removes table file `number`. `tables` are its open handles.
@@ -146,10 +149,19 @@ impl Purger {
         let _ = self.start.set(start);
     }
 
+    /// Sets the function that is called with the number of each table whose name was removed. Its
+    /// caller may hold locks.
+    pub fn set_observer(&self, observer: Box<dyn Fn(u64) + Send + Sync>) {
+        let _ = self.observer.set(observer);
+    }
+
     fn remove_name(&self, unused: &mut ObsoleteFile) {
         if let Some(number) = unused.named.take() {
             // A file that remains is removed at the next open.
-            let _ = self.fs.remove(&names::table_path(&self.dir, number));
+            let removed = self.fs.remove(&names::table_path(&self.dir, number));
+            if let (Ok(()), Some(observer)) = (removed, self.observer.get()) {
+                observer(number);
+            }
         }
     }
 

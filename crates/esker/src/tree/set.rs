@@ -44,15 +44,6 @@ impl Writer {
     }
 }
 
-/// Returns a number above `current` that no manifest has. An unused manifest may exist under the next
-/// number.
-fn unused_manifest(fs: &dyn Fs, dir: &Path, current: u64) -> Result<u64> {
-    let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
-    let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name));
-    let used = used.filter(|number| names::is_reached(*number, current)).max();
-    Ok(used.unwrap_or(0).max(current) + 1)
-}
-
 /// Adds the trees that `edit` adds to the catalog.
 ///
 /// # Errors
@@ -137,6 +128,28 @@ impl Numbers {
         edit.closed_wal =
             Some(self.closed_wal).filter(|(number, _)| *number >= self.min_wal.max(1));
     }
+
+    /// Returns an error if no file numbers are left. `manifest` has the numbers.
+    fn check(&self, manifest: &Path) -> Result<()> {
+        if self.next_file <= names::NUMBER_MAX - names::UNKNOWN_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the manifest names file number {}, which exceeds the largest possible number; \
+             `repair` creates a new manifest",
+            self.next_file
+        );
+        Err(Error::corruption(manifest, 0, message))
+    }
+}
+
+/// Returns the number of the next manifest, after that of the `current` one. An unused manifest may
+/// exist under the number after it.
+fn next_manifest_number(fs: &dyn Fs, dir: &Path, current: u64) -> Result<u64> {
+    let entries = fs.list(dir).map_err(|e| Error::io(dir, "list the directory", e))?;
+    let used = entries.iter().filter_map(|e| names::parse_manifest(&e.name));
+    let used = used.filter(|number| names::is_reached(*number, current)).max();
+    Ok(used.unwrap_or(0).max(current) + 1)
 }
 
 impl VersionSet {
@@ -181,7 +194,7 @@ impl VersionSet {
             let process = fork::process();
             Arc::new(Purger::new(fs.clone(), dir.to_path_buf(), process))
         });
-        let next_manifest = unused_manifest(&*fs, dir, slot.manifest)?;
+        let next_manifest = next_manifest_number(&*fs, dir, slot.manifest)?;
         let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
         let order = &orders[0];
         let mut forest = Forest::empty(order.clone());
@@ -203,14 +216,7 @@ impl VersionSet {
             forest = forest.after(edit, make).map_err(|e| e.with_path(&path))?;
             numbers.take(edit);
         }
-        if numbers.next_file > names::NUMBER_MAX - names::UNKNOWN_MAX {
-            let message = format!(
-                "the manifest names file number {}, which exceeds the largest possible number; \
-                 `repair` creates a new manifest",
-                numbers.next_file
-            );
-            return Err(Error::corruption(&path, 0, message));
-        }
+        numbers.check(&path)?;
         let writer = if read_only {
             None
         } else {

@@ -88,6 +88,16 @@ pub enum BatchOp<'a> {
     },
 }
 
+/// A place between two operations of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchMark {
+    /// Bytes of the encoded operations before it.
+    pub payload_bytes: usize,
+    /// Number of operations before it.
+    pub count: u32,
+    user_bytes: u64,
+}
+
 /// Maximum size of a batch in bytes of keys, values and their framing: just under 4 GiB.
 pub const BATCH_BYTES_MAX: usize = u32::MAX as usize - (64 << 10);
 
@@ -350,6 +360,29 @@ impl Batch {
             }
         }
         payload
+    }
+
+    /// Returns the encoded operations.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// Returns the place after the last operation.
+    pub(crate) fn mark(&self) -> BatchMark {
+        let (payload_bytes, count) = (self.payload.len(), self.count);
+        BatchMark { payload_bytes, count, user_bytes: self.user_bytes }
+    }
+
+    /// Removes the operations after a place. The keyspaces of the batch stay.
+    pub(crate) fn truncate(&mut self, mark: &BatchMark) {
+        self.payload.truncate(mark.payload_bytes);
+        self.count = mark.count;
+        self.user_bytes = mark.user_bytes;
+    }
+
+    /// Returns why the last operation was not added, and makes the batch usable again.
+    pub(crate) fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
     }
 
     pub(crate) fn parts(&self) -> Result<(&[u8], u32, u64)> {

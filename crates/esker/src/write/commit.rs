@@ -15,7 +15,10 @@
 //! 4. The key of a put leaves the empty-range hints before the put is visible ([`super::hints`]).
 //! 5. The holder of the writer state's lock finds every operation before `next_seqno` in the
 //!    memtable and visible.
-//! 6. A caller that locks the writer state for another purpose, such as a flush, waits for the
+//! 6. A batch of a transaction is checked under the writer state's lock, right before the commit of
+//!    its group, against earlier commits and against earlier members of its group. A member that
+//!    fails the check leaves the group with an error of its own.
+//! 7. A caller that locks the writer state for another purpose, such as a flush, waits for the
 //!    running commit and for at most one more that was about to begin. The number of writers does
 //!    not matter.
 
@@ -29,6 +32,7 @@ use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{Condvar, Mutex, MutexGuard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
+use crate::txn::footprint::Footprint;
 
 /// Number of attempts to lock the writer state before a writer joins a group or another caller
 /// sleeps: about a microsecond.
@@ -44,6 +48,7 @@ struct Request {
     count: u32,
     user_bytes: u64,
     durability: Durability,
+    check: Option<Arc<Footprint>>,
     /// Per-request lock, so that the writers of one group wake in parallel and not one after the
     /// other through the queue's lock.
     signal: Mutex<Signal>,
@@ -72,6 +77,16 @@ enum Role {
 }
 
 impl Request {
+    fn as_member(&self) -> Member<'_> {
+        Member {
+            payload: &self.payload,
+            count: self.count,
+            user_bytes: self.user_bytes,
+            durability: self.durability,
+            check: self.check.as_ref(),
+        }
+    }
+
     fn notify(&self, signal: Signal) {
         *self.signal.lock() = signal;
     }
@@ -212,10 +227,29 @@ impl Committer {
         durability: Durability,
         hooks: &dyn CommitHooks,
     ) -> Result<SeqNo> {
+        self.commit_member(Member { payload, count, user_bytes, durability, check: None }, hooks)
+    }
+
+    /// Commits one batch of a transaction as [`Committer::commit`] does, if `check` finds no
+    /// conflict. Otherwise returns an error, and nothing is changed. The parts of `batch` are its
+    /// payload, the number of its operations and the bytes of its keys and values.
+    pub fn commit_checked(
+        &self,
+        batch: (&[u8], u32, u64),
+        durability: Durability,
+        check: &Arc<Footprint>,
+        hooks: &dyn CommitHooks,
+    ) -> Result<SeqNo> {
+        let ((payload, count, user_bytes), check) = (batch, Some(check));
+        self.commit_member(Member { payload, count, user_bytes, durability, check }, hooks)
+    }
+
+    #[inline]
+    fn commit_member(&self, member: Member<'_>, hooks: &dyn CommitHooks) -> Result<SeqNo> {
+        let Member { payload, durability, .. } = member;
         if payload.len() >= LARGE_BYTES {
             // A commit by another writer would need a copy of the batch.
-            let alone = [Member { payload, count, user_bytes, durability }];
-            return self.commit_timed(&mut self.state.lock(), &alone, hooks).map(|last| last[0]);
+            return self.commit_alone(&mut self.state.lock(), member, true, hooks);
         }
         // A commit without a sync takes less time than the wakeup of a thread. A writer that needs
         // no sync therefore spins for about that long. A spinning writer that needs a sync would
@@ -228,15 +262,34 @@ impl Committer {
             if self.waiting_count.load(Ordering::Relaxed) == 0
                 && let Some(mut writer) = self.state.try_lock()
             {
-                let alone = [Member { payload, count, user_bytes, durability }];
-                if durability != Durability::Sync {
-                    return writer.commit_group(&alone, hooks).map(|last| last[0]);
-                }
-                return self.commit_timed(&mut writer, &alone, hooks).map(|last| last[0]);
+                let timed = durability == Durability::Sync;
+                return self.commit_alone(&mut writer, member, timed, hooks);
             }
             std::hint::spin_loop();
         }
-        self.commit_in_group(Member { payload, count, user_bytes, durability }, hooks)
+        self.commit_in_group(member, hooks)
+    }
+
+    /// Commits one member without others. `timed` is for [`Committer::commit_timed`].
+    #[inline]
+    fn commit_alone(
+        &self,
+        writer: &mut WriterState,
+        member: Member<'_>,
+        timed: bool,
+        hooks: &dyn CommitHooks,
+    ) -> Result<SeqNo> {
+        let alone = [member];
+        let admitted = member.check.is_some();
+        if admitted && let Some(Some(refusal)) = writer.admit(&alone).1.pop() {
+            return Err(refusal);
+        }
+        let ends = if timed {
+            self.commit_timed(writer, &alone, admitted, hooks)
+        } else {
+            writer.commit_group(&alone, admitted, hooks)
+        };
+        ends.map(|last| last[0])
     }
 
     /// Commits one batch as [`Committer::commit`] does, if `condition` returns true. The writer
@@ -253,8 +306,8 @@ impl Committer {
         let mut writer = self.lock();
         let holds = condition()?;
         if holds {
-            let alone = [Member { payload, count, user_bytes, durability }];
-            self.commit_timed(&mut writer, &alone, hooks)?;
+            let alone = [Member { payload, count, user_bytes, durability, check: None }];
+            self.commit_timed(&mut writer, &alone, false, hooks)?;
         }
         Ok(holds)
     }
@@ -278,12 +331,13 @@ impl Committer {
 
     #[cold]
     fn commit_in_group(&self, member: Member<'_>, hooks: &dyn CommitHooks) -> Result<SeqNo> {
-        let Member { payload, count, user_bytes, durability } = member;
+        let Member { payload, count, user_bytes, durability, check } = member;
         let mine = Arc::new(Request {
             payload: payload.to_vec(),
             count,
             user_bytes,
             durability,
+            check: check.cloned(),
             signal: Mutex::new(Signal::None),
             woken: Condvar::new(),
         });
@@ -361,20 +415,26 @@ impl Committer {
             group
         };
         let leader = LeaderGuard { committer: self, group };
-        let members: Vec<Member<'_>> = leader
-            .group
-            .iter()
-            .map(|r| Member {
-                payload: &r.payload,
-                count: r.count,
-                user_bytes: r.user_bytes,
-                durability: r.durability,
-            })
-            .collect();
-        let result = self.commit_timed(&mut writer, &members, hooks);
+        let mut members: Vec<Member<'_>> = leader.group.iter().map(|r| r.as_member()).collect();
+        let checked = members.iter().any(|member| member.check.is_some());
+        let mut refusals = Vec::new();
+        if checked {
+            (members, refusals) = writer.admit(&members);
+        }
+        let result = match members.as_slice() {
+            [] => Ok(last_seqnos::Ends::new(0)),
+            members => self.commit_timed(&mut writer, members, checked, hooks),
+        };
         drop(writer);
+        let mut committed = 0;
         for (index, request) in leader.group.iter().enumerate() {
-            let outcome = result.as_ref().map(|l| l[index]).map_err(Error::clone);
+            let outcome = match refusals.get_mut(index).and_then(Option::take) {
+                Some(refusal) => Err(refusal),
+                None => {
+                    committed += 1;
+                    result.as_ref().map(|ends| ends[committed - 1]).map_err(Error::clone)
+                }
+            };
             request.notify(Signal::Outcome(outcome));
         }
     }
@@ -385,10 +445,11 @@ impl Committer {
         &self,
         writer: &mut WriterState,
         members: &[Member<'_>],
+        admitted: bool,
         hooks: &dyn CommitHooks,
     ) -> Result<last_seqnos::Ends> {
         let began = Instant::now();
-        let ends = writer.commit_group(members, hooks)?;
+        let ends = writer.commit_group(members, admitted, hooks)?;
         let synced = members.iter().filter(|m| m.durability == Durability::Sync).count();
         if synced > 0 {
             let arrived = self.queue.lock().syncing();
@@ -442,6 +503,7 @@ mod tests {
     use crate::memtable::{Memtable, Memtables};
     use crate::metrics::Counters;
     use crate::options::kinds::MemtableKind;
+    use crate::txn::oracle::CommitOracle;
     use crate::wal::LogWriter;
     use crate::write::hints::HintKeeper;
 
@@ -477,6 +539,7 @@ mod tests {
             unlogged: false,
             next_log_requested: false,
             hints: HintKeeper::new(KeyOrder::Bytewise, &Thresholds::default()),
+            oracle: CommitOracle::new(Arc::default(), 0),
             poisoned: None,
             visible: Arc::new(Visible::new(0)),
         })
@@ -525,8 +588,8 @@ mod tests {
     fn leader_panic_wakes_waiters_and_refuses_writes() {
         let committer = committer();
         let commit = |panics| {
-            let member =
-                Member { payload: b"", count: 0, user_bytes: 0, durability: Durability::Sync };
+            let (durability, check) = (Durability::Sync, None);
+            let member = Member { payload: b"", count: 0, user_bytes: 0, durability, check };
             committer.commit_in_group(member, &Broken { panics, counters: Counters::default() })
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commit(true))).unwrap_err();

@@ -14,6 +14,9 @@ use crate::iter::hints::Hints;
 use crate::memtable::Memtables;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
+use crate::perf;
+use crate::txn::footprint::Footprint;
+use crate::txn::oracle::CommitOracle;
 use crate::wal::LogWriter;
 
 /// The last visible sequence number. All operations up to it have been applied and are readable.
@@ -74,6 +77,8 @@ pub struct WriterState {
     pub next_log_requested: bool,
     /// The empty-range hints.
     pub hints: HintKeeper,
+    /// The recent commits, for the checks of transactions.
+    pub oracle: CommitOracle,
     /// Reason for refusing writes after a failure of the log or a panic.
     pub poisoned: Option<Error>,
     /// The last visible sequence number, shared with readers.
@@ -81,24 +86,73 @@ pub struct WriterState {
 }
 
 /// One member of a group, borrowed from its writer or from the queue.
+#[derive(Clone, Copy)]
 pub(super) struct Member<'a> {
     pub payload: &'a [u8],
     pub count: u32,
     pub user_bytes: u64,
     pub durability: Durability,
+    /// What must be unchanged since the snapshot of the member's transaction.
+    pub check: Option<&'a Arc<Footprint>>,
 }
 
 impl WriterState {
-    /// Commits the members in order. Returns the last sequence number of each.
+    /// Commits the members in order. Returns the last sequence number of each. `admitted` says that
+    /// [`WriterState::admit`] has recorded them.
     pub(super) fn commit_group(
         &mut self,
         members: &[Member<'_>],
+        admitted: bool,
         hooks: &dyn CommitHooks,
     ) -> Result<last_seqnos::Ends> {
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
-        self.poison_on_panic(|writer| writer.commit_unpoisoned(members, hooks))
+        let ends =
+            self.poison_on_panic(|writer| writer.commit_unpoisoned(members, admitted, hooks));
+        if admitted && ends.is_err() {
+            // Others will get the sequence numbers that the oracle has recorded.
+            self.oracle.forget(self.next_seqno - 1);
+        }
+        ends
+    }
+
+    /// Decides which members are committed: those without a check, and those whose check finds no
+    /// conflict with earlier commits or with earlier members. Returns them, and for each member its
+    /// error if it is not committed. Records the operations of the members that are committed.
+    pub(super) fn admit<'a>(
+        &mut self,
+        members: &[Member<'a>],
+    ) -> (Vec<Member<'a>>, Vec<Option<Error>>) {
+        self.poison_on_panic(|writer| {
+            let mut admitted = Vec::with_capacity(members.len());
+            let mut refusals = Vec::with_capacity(members.len());
+            let mut first = writer.next_seqno;
+            for member in members {
+                let refusal = writer.refusal(member);
+                if refusal.is_none() {
+                    writer.oracle.record(member.payload, first, &writer.memtables);
+                    first += u64::from(member.count);
+                    admitted.push(*member);
+                }
+                refusals.push(refusal);
+            }
+            (admitted, refusals)
+        })
+    }
+
+    /// Returns the error of a member that must not be committed.
+    fn refusal(&self, member: &Member<'_>) -> Option<Error> {
+        let check = member.check?;
+        if let Err(error) = check.refuse_prepared(member.payload, &self.memtables) {
+            return Some(error);
+        }
+        let items = check.items(member.payload);
+        if self.oracle.is_clean(items, check.since(), &self.memtables) {
+            return None;
+        }
+        // The store answers for everything up to here. Earlier members are not in it yet.
+        Some(check.ask(self.next_seqno - 1))
     }
 
     /// Runs `work`. A panic in it may leave the writer state half changed: a record in the log
@@ -122,6 +176,7 @@ impl WriterState {
     fn commit_unpoisoned(
         &mut self,
         members: &[Member<'_>],
+        admitted: bool,
         hooks: &dyn CommitHooks,
     ) -> Result<last_seqnos::Ends> {
         hooks.make_room(self)?;
@@ -147,6 +202,9 @@ impl WriterState {
             ends.push(seqno.saturating_sub(1));
         }
         self.next_seqno = seqno;
+        if !admitted {
+            self.note_commit(members, first);
+        }
         self.count(members, seqno - first, hooks.counters());
         if is_seeded(Bug::LateHintUpdate) {
             self.visible.publish(seqno - 1);
@@ -158,6 +216,27 @@ impl WriterState {
             hooks.request_hint_search(sample);
         }
         Ok(ends)
+    }
+
+    /// Tells the oracle of a commit. Without open transactions that is one number.
+    #[inline]
+    fn note_commit(&mut self, members: &[Member<'_>], first: SeqNo) {
+        if is_seeded(Bug::UnrecordedCommit) {
+            return;
+        }
+        if self.oracle.is_watched() {
+            self.record_commit(members, first);
+        } else {
+            self.oracle.pass(self.next_seqno - 1);
+        }
+    }
+
+    #[cold]
+    fn record_commit(&mut self, members: &[Member<'_>], mut first: SeqNo) {
+        for member in members {
+            self.oracle.record(member.payload, first, &self.memtables);
+            first += u64::from(member.count);
+        }
     }
 
     /// Publishes the empty-range hints to readers if the last operations changed them.
@@ -200,7 +279,9 @@ impl WriterState {
                 if records.is_empty() { Ok(()) } else { log.append_group(&records) }
             }
         };
-        counters.log_bytes.add_alone(log.len_bytes().saturating_sub(before));
+        let added_bytes = log.len_bytes().saturating_sub(before);
+        counters.log_bytes.add_alone(added_bytes);
+        perf::count(|counts| counts.wal_bytes += added_bytes);
         counters.log_mapped_bytes.add_alone(log.take_mapped_bytes());
         if let Err(error) = written {
             if error.kind() != ErrorKind::NoSpace {
@@ -225,7 +306,7 @@ impl WriterState {
                 self.poisoned = Some(error.clone());
                 return Err(error);
             }
-            counters.log_syncs.add(1);
+            count_sync(counters);
             hooks.close_log(self.unsynced_logs.remove(0));
         }
         if let Some(log) = self.log.as_mut()
@@ -236,10 +317,16 @@ impl WriterState {
                 self.poisoned = Some(error.clone());
                 return Err(error);
             }
-            counters.log_syncs.add(1);
+            count_sync(counters);
         }
         Ok(())
     }
+}
+
+/// Counts a sync of a log.
+fn count_sync(counters: &Counters) {
+    counters.log_syncs.add(1);
+    perf::count(|counts| counts.wal_syncs += 1);
 }
 
 /// Adds the operations of a valid payload to the memtables, numbered from `seqno`, and passes each

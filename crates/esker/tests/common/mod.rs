@@ -36,6 +36,9 @@ pub fn tiny_options() -> Options {
         runs_max: 3,
         last_runs_max: 3,
         background_threads: Some(1),
+        // `info_log.rs` tests them.
+        log_file: false,
+        status_file: false,
         thresholds: Thresholds::small(),
         ..Options::default()
     }

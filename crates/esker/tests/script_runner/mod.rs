@@ -39,6 +39,8 @@ fn first_options() -> Options {
         compression: Compression::None,
         wal_io: WalIo::Write,
         background_threads: Some(0),
+        log_file: false,
+        status_file: false,
         ..Options::default()
     }
 }

@@ -109,6 +109,9 @@ pub fn tiny_options() -> Options {
         runs_max: 3,
         last_runs_max: 3,
         background_threads: Some(0),
+        // They would multiply the operations at which a campaign cuts or fails.
+        log_file: false,
+        status_file: false,
         thresholds: Thresholds::small(),
         ..Options::default()
     }

@@ -52,6 +52,14 @@ pub fn backup_meta(bytes: &mut [u8]) -> Option<()> {
     write_checksum(bytes, 0, end, end, 0)
 }
 
+/// Corrects the checksum of a `STATUS` file.
+pub fn status(bytes: &mut [u8]) -> Option<()> {
+    let end = bytes.len().checked_sub(17)?;
+    let sum = format!("{:016x}\n", checksum(bytes.get(..end)?, 0));
+    bytes.get_mut(end..)?.copy_from_slice(sum.as_bytes());
+    Some(())
+}
+
 /// Corrects the checksums of a `CURRENT` file.
 pub fn current(bytes: &mut [u8]) -> Option<()> {
     write_checksum(bytes, 0, 504, 504, 0)?;

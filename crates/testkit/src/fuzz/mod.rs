@@ -33,6 +33,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "manifest", run: targets::manifest, seeds: targets::manifest_seeds },
     Target { name: "current", run: targets::current, seeds: targets::current_seeds },
     Target { name: "backup_meta", run: targets::backup_meta, seeds: targets::backup_meta_seeds },
+    Target { name: "status", run: targets::status, seeds: targets::status_seeds },
+    Target { name: "prepared", run: targets::prepared, seeds: targets::prepared_seeds },
     Target { name: "options", run: targets::options, seeds: targets::options_seeds },
     Target { name: "names", run: targets::names, seeds: targets::names_seeds },
     Target { name: "codec", run: targets::codec, seeds: targets::codec_seeds },

@@ -1,5 +1,6 @@
 //! The function and the valid inputs of each target.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -13,6 +14,8 @@ use esker::internals::Cursor;
 use esker::internals::RangeDelete;
 use esker::internals::VersionEdit;
 use esker::internals::file_names;
+use esker::internals::prepared_record::{self, PreparedRecord};
+use esker::internals::transaction_item::{KeyRange, Reads};
 use esker::internals::{Current, Slot};
 use esker::internals::{FileHeader, LogStart};
 use esker::internals::{KeyBuf, Rows};
@@ -21,7 +24,8 @@ use esker::internals::{LogReader, LogWriter};
 use esker::internals::{ManifestWriter, manifest};
 use esker::internals::{Op, Ops, ops};
 use esker::internals::{ReadConfig, Table, TableOptions, TableSource, TableWriter};
-use esker::{BlockLayout, Compression, KeyOrder, OPTIONS, Options};
+use esker::internals::{decode_status, encode_status};
+use esker::{BlockLayout, Compression, Db, KeyOrder, OPTIONS, Options};
 use esker::{CachePolicy, IndexSearch};
 
 use super::fixup;
@@ -358,6 +362,51 @@ pub fn backup_meta_seeds() -> Vec<Vec<u8>> {
         store_path: PathBuf::from(store_path),
     };
     vec![meta("/data/db").encode(), meta("").encode()]
+}
+
+pub fn status(input: &[u8]) {
+    both(input, fixup::status, |bytes| {
+        let Some(mut status) = decode_status(bytes) else { return };
+        // The text of a problem is cut and put on one line.
+        status.metrics.scrub_problem = None;
+        let again = decode_status(&encode_status(&status));
+        assert_eq!(again, Some(status), "the encoded status differs");
+    });
+}
+
+pub fn status_seeds() -> Vec<Vec<u8>> {
+    let (fs, dir) = (MemFs::new(), Path::new("/db"));
+    let options = Options { background_threads: Some(0), ..Options::default() };
+    let published = Db::open_on(fs.clone(), dir, options).map(|db| {
+        let bytes = fs.read(&dir.join(file_names::STATUS), 1 << 20);
+        drop(db);
+        bytes.unwrap_or_default()
+    });
+    vec![published.unwrap_or_else(|e| panic!("a store in memory: {e}"))]
+}
+
+pub fn prepared(input: &[u8]) {
+    let Ok(record) = PreparedRecord::decode(input) else { return };
+    let count = record.reads.items(record.operations).count();
+    assert!(count >= record.count as usize, "an operation or a read has no item");
+    let again = prepared_record::encode(&record.reads, record.operations);
+    let again = PreparedRecord::decode(&again).expect("an encoded record can be decoded");
+    assert_eq!((again.count, again.operations), (record.count, record.operations));
+    assert_eq!(again.reads.items(again.operations).count(), count);
+}
+
+pub fn prepared_seeds() -> Vec<Vec<u8>> {
+    let mut reads = Reads::default();
+    let mut operations = Vec::new();
+    let empty = prepared_record::encode(&reads, &operations);
+    reads.add_key(0, b"key");
+    reads.add_key(3, b"\0\0\0\x0ekey");
+    let (lo, hi) = (Bound::Included(b"a".to_vec()), Bound::Excluded(b"z".to_vec()));
+    reads.add_range(KeyRange { tree: 0, lo, hi });
+    reads.add_range(KeyRange { tree: 3, lo: Bound::Unbounded, hi: Bound::Unbounded });
+    ops::encode_put(&mut operations, b"key", b"value");
+    ops::encode_range_delete(&mut operations, b"a", b"b");
+    vec![empty, prepared_record::encode(&reads, &operations)]
 }
 
 pub fn options(input: &[u8]) {

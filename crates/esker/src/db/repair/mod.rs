@@ -98,7 +98,7 @@ impl Db {
         found.refuse_foreign(dir)?;
         refuse_newer(&*fs, dir)?;
         let interrupted = found.has_interrupted_repair();
-        let store_files = |name: &str| names::is_store_file(name) && name != names::LOCK;
+        let store_files = |name: &str| names::is_store_file(name) && !names::is_side_file(name);
         if !interrupted && !found.entries.iter().any(|e| store_files(&e.name)) {
             return Err(Error::not_found("there is no store here to repair").with_path(dir));
         }

@@ -80,11 +80,12 @@ fn finish(fs: &dyn Fs, dir: &Path) -> Result<()> {
     sync_dir(fs, dir)
 }
 
-/// Moves a store's files, except the lock, from one directory to another, with `CURRENT` as the
-/// first or the last file.
+/// Moves a store's files from one directory to another, with `CURRENT` as the first or the last
+/// file. The lock, the info log and the published metrics stay.
 fn move_files(fs: &dyn Fs, from: &Path, to: &Path, current_first: bool) -> Result<()> {
     let mut store_files = list_dir(fs, from)?.entries;
-    store_files.retain(|e| e.is_file && names::is_store_file(&e.name) && e.name != names::LOCK);
+    let is_content = |name: &str| names::is_store_file(name) && !names::is_side_file(name);
+    store_files.retain(|e| e.is_file && is_content(&e.name));
     if store_files.is_empty() {
         return Ok(());
     }

@@ -202,6 +202,7 @@ impl DbInner {
         }
         let created = created_tables(0, &edit);
         let forest = versions.apply(edit)?;
+        self.note_new_files();
         self.emit_created(&created);
         let files = forest.files();
         opened.iter().for_each(|opened| drop(opened.settle(&files)));
@@ -237,15 +238,14 @@ impl DbInner {
         memtables: &Memtables,
     ) -> Result<(Vec<(TreeId, NewFile)>, Vec<Arc<Opened>>)> {
         let (mut files, mut open) = (Vec::new(), Vec::new());
-        let snapshots = self.snapshots.all();
         for (tree, memtable) in self.trees.load().iter().zip(memtables.iter()) {
             if tree.id != 0 && memtable.is_empty() {
                 continue;
             }
             let config = self.output_config(tree, 0);
             open.extend(config.opened.clone());
-            let (order, live) = (&tree.order, self.live_keys(tree.id));
-            match flush::write_tables(memtable, order, snapshots.clone(), live, config) {
+            let rules = self.rewrite_rules(tree.id, None);
+            match flush::write_tables(memtable, &tree.order, rules, config) {
                 Ok(written) => files.extend(written.into_iter().map(|file| (tree.id, file))),
                 Err(error) => {
                     for (_, file) in &files {
@@ -341,6 +341,10 @@ impl DbInner {
         if !self.options.load().auto_compaction {
             return None;
         }
+        let expired = self.pick_expired(busy);
+        if expired.is_some() {
+            return expired;
+        }
         let view = &self.read_state.load();
         let memtable_bytes = self.sizes.load().memtable_bytes;
         let trees = self.trees();
@@ -383,8 +387,7 @@ impl DbInner {
         let context = JobContext {
             order: tree.order.clone(),
             tables: tree.tables.clone(),
-            snapshots: self.snapshots.all(),
-            live: self.live_keys(tree.id),
+            rules: self.rewrite_rules(tree.id, Some(plan.output_level)),
             version: version.clone(),
             output: self.output_config(tree, plan.output_level),
             stopped: &|| {
@@ -412,6 +415,7 @@ impl DbInner {
             edit.catalog.push(CatalogChange::Purge(id));
         }
         let forest = versions.apply(edit)?;
+        self.note_new_files();
         self.emit_created(&created);
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
@@ -421,6 +425,8 @@ impl DbInner {
             if plan.inputs.is_empty() {
                 self.dropped.lock().retain(|(dropped, _)| *dropped != id);
             }
+        } else if plan.kind == PlanKind::Expire {
+            self.counters.rewrites.expired_files.add(plan.inputs.len() as u64);
         } else if plan.kind == PlanKind::Move {
             levels[plan.output_level].moves.add(plan.inputs.len() as u64);
         } else {
@@ -548,7 +554,8 @@ impl DbInner {
         let mut merged = CompactionResult { reads: READS_MIN, ..CompactionResult::default() };
         let Some(version) = view.version_of(tree.id).cloned() else { return Ok(merged) };
         drop(view);
-        let limits = tree.limits(self.sizes.load().memtable_bytes);
+        let mut limits = tree.limits(self.sizes.load().memtable_bytes);
+        limits.rewrites_settled = self.has_filter(tree.id);
         for plan in crate::compaction::manual::plans(&version, &limits, lo, hi) {
             self.check_open()?;
             let plan = Plan { tree: tree.id, ..plan };

@@ -191,8 +191,12 @@ impl DbInner {
             return self.queue.lock();
         }
         let is_publisher = is_flush_thread || !queue.frozen.is_empty();
+        let next = if is_flush_thread { None } else { self.next_expiry() };
         match self.observers.status.due().filter(|_| is_publisher) {
-            None => self.work.wait(&mut queue),
+            None => match next {
+                Some(next) => self.work.wait_until(&mut queue, next),
+                None => self.work.wait(&mut queue),
+            },
             Some(due) if Instant::now() < due => self.work.wait_until(&mut queue, due),
             Some(_) => {
                 drop(queue);

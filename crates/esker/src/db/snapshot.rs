@@ -33,10 +33,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn new(inner: Arc<DbInner>) -> Snapshot {
-        let moment = inner.snapshots.hold(|| {
-            let (seqno, at_ms) = (inner.visible_seqno(), inner.rules.clock.now_ms());
-            Moment { seqno, at_ms }
-        });
+        let moment = inner.snapshots.hold(|| inner.now());
         Snapshot { inner, moment }
     }
 

@@ -16,7 +16,7 @@ use super::thread_roles::Role;
 use crate::base::panics::catch_panic;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::check_mappings;
-use crate::error::{Error, ErrorKind, Result, panic_text};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 
 /// Minimum number of memory mappings that must be left when a store is opened, for the needs of all

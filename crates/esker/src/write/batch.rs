@@ -376,6 +376,7 @@ impl Batch {
     /// Removes the operations after a place. The keyspaces of the batch stay.
     pub(crate) fn truncate(&mut self, mark: &BatchMark) {
         self.payload.truncate(mark.payload_bytes);
+        self.ttls_at.retain(|at| (*at as usize) < mark.payload_bytes);
         self.count = mark.count;
         self.user_bytes = mark.user_bytes;
     }

@@ -324,8 +324,8 @@ impl Committer {
         let mut writer = self.lock();
         let mut payload = Vec::new();
         let Some(user_bytes) = make(&mut payload)? else { return Ok(false) };
-        let alone = [Member { payload: &payload, count: 1, user_bytes, durability }];
-        self.commit_timed(&mut writer, &alone, hooks)?;
+        let alone = [Member { payload: &payload, count: 1, user_bytes, durability, check: None }];
+        self.commit_timed(&mut writer, &alone, false, hooks)?;
         Ok(true)
     }
 

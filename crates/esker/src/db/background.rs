@@ -202,7 +202,6 @@ impl DbInner {
         }
         let created = created_tables(0, &edit);
         let forest = versions.apply(edit)?;
-        self.note_new_files();
         self.emit_created(&created);
         let files = forest.files();
         opened.iter().for_each(|opened| drop(opened.settle(&files)));
@@ -415,7 +414,6 @@ impl DbInner {
             edit.catalog.push(CatalogChange::Purge(id));
         }
         let forest = versions.apply(edit)?;
-        self.note_new_files();
         self.emit_created(&created);
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();

@@ -1,7 +1,7 @@
 //! Removal of table files whose pairs have all expired, and the times at which that is due.
 //!
 //! Invariant: `expired_files_from_ms` is not after the time at which the next file can be removed,
-//! unless a snapshot or an older file prevents the removal. Each new version resets it.
+//! unless a snapshot or an older file prevents the removal. Each new read state resets it.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ use crate::tree::edit::VersionEdit;
 /// of the wait, so the upper limit is how late an expired file may be found.
 const WAIT_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 
+/// Value of `expired_files_from_ms` while the files are checked.
+const CHECKING: u64 = 1;
+
 impl DbInner {
     /// Returns the next removal of files whose pairs have all expired.
     pub(super) fn pick_expired(&self, busy: &BusySet) -> Option<Plan> {
@@ -27,6 +30,7 @@ impl DbInner {
         if now_ms < self.expired_files_from_ms.load(Ordering::Relaxed) {
             return None;
         }
+        self.expired_files_from_ms.store(CHECKING, Ordering::Relaxed);
         // The time comes before the snapshots: see `base::expiry`. A pair that was put after the
         // oldest snapshot expires at its time at the earliest, and must stay: a transaction that
         // holds the snapshot finds its conflicts by it.
@@ -41,13 +45,10 @@ impl DbInner {
             }
             next_ms = next_ms.min(drop_expired::next_time_ms(version, at_ms).unwrap_or(u64::MAX));
         }
-        self.expired_files_from_ms.store(next_ms, Ordering::Relaxed);
+        // Unless a new read state has reset it meanwhile.
+        let (checking, relaxed) = (CHECKING, Ordering::Relaxed);
+        let _ = self.expired_files_from_ms.compare_exchange(checking, next_ms, relaxed, relaxed);
         None
-    }
-
-    /// States that the version has new files, of which some may expire.
-    pub(super) fn note_new_files(&self) {
-        self.expired_files_from_ms.store(0, Ordering::Relaxed);
     }
 
     /// Returns the moment at which a compaction thread looks for expired files again.

@@ -186,7 +186,7 @@ impl DbInner {
         // This sequence number first, the hints last: see `iter::hints`.
         let hints_seqno = at.map_or_else(|| self.visible_seqno(), |at| at.seqno);
         let read_state = self.read_state.load();
-        let Moment { seqno, at_ms } = at.unwrap_or_else(|| self.now());
+        let Moment { seqno, at_ms } = at.unwrap_or_else(|| self.present());
         let rules = of.map_or(&self.rules, |of| of.rules);
         let moment = (seqno, Resolver::new(rules, at_ms));
         if let Some(InKeyspace { tree, .. }) = of {
@@ -204,7 +204,7 @@ impl DbInner {
 
     /// Returns the present moment. Its time is 0 while no pair of the store expires.
     #[inline]
-    pub fn now(&self) -> Moment {
+    pub fn present(&self) -> Moment {
         // The sequence number comes first: see `StoreClock::now_if_used_ms`.
         let seqno = self.visible_seqno();
         Moment { seqno, at_ms: self.rules.clock.now_if_used_ms() }

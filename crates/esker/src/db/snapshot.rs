@@ -33,7 +33,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn new(inner: Arc<DbInner>) -> Snapshot {
-        let moment = inner.snapshots.hold(|| inner.now());
+        let moment = inner.snapshots.hold(|| inner.present());
         Snapshot { inner, moment }
     }
 

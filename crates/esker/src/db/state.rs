@@ -261,6 +261,8 @@ impl DbInner {
         let _serial = self.read_state_change.lock();
         let next = change(&self.read_state.load());
         self.read_state.replace(Arc::new(next));
+        // Some new files may expire: see `super::expired`.
+        self.expired_files_from_ms.store(0, Ordering::Relaxed);
     }
 
     /// Returns an identity that no other file of this store has.

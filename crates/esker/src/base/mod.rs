@@ -12,9 +12,9 @@ pub mod epoch_cell;
 pub mod expiry;
 pub mod filter_policy;
 pub mod huge_page_box;
-pub mod key;
 #[cfg(feature = "json")]
 mod json_patch;
+pub mod key;
 pub mod keyspace;
 pub mod keyspace_rules;
 pub mod locks;

@@ -58,7 +58,8 @@ impl DbInner {
         if !clock.is_used() || next_ms == u64::MAX || !self.options.load().auto_compaction {
             return None;
         }
-        let wait_ms = next_ms.saturating_sub(clock.now_ms()).clamp(*WAIT_MS.start(), *WAIT_MS.end());
+        let wait_ms =
+            next_ms.saturating_sub(clock.now_ms()).clamp(*WAIT_MS.start(), *WAIT_MS.end());
         Some(Instant::now() + Duration::from_millis(wait_ms))
     }
 

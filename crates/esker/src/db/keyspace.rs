@@ -359,7 +359,8 @@ impl Keyspace {
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let Some(own) = self.own()? else { return self.db.contains_key(key) };
         let key = own.key(key.as_ref());
-        let found = self.db.inner.get_map(Some(own.in_keyspace()), key.as_slice(), None, true, |_| ())?;
+        let found =
+            self.db.inner.get_map(Some(own.in_keyspace()), key.as_slice(), None, true, |_| ())?;
         Ok(found.is_some())
     }
 

@@ -296,7 +296,8 @@ fn open_existing(
         }
     }
     let clock = Arc::new(StoreClock::new(options.clock.clone()));
-    let rules = default_rules(versions.catalog(), &options, &clock).map_err(|e| e.with_path(dir))?;
+    let rules =
+        default_rules(versions.catalog(), &options, &clock).map_err(|e| e.with_path(dir))?;
     let mut spill = Spill::new(fs.clone(), dir, &options, &trees, &rules);
     let to_tables = (!read_only).then_some(&mut spill);
     let with = (&trees[..], &*rules);

@@ -38,7 +38,7 @@ pub struct RewriteCounters {
     pub long_chains: Counter,
     /// Pairs that were removed because they had expired.
     pub expired: Counter,
-    /// Table files that were removed whole because all their pairs had expired.
+    /// Slices of table files that were removed whole because all their pairs had expired.
     pub expired_files: Counter,
     /// Pairs that a compaction filter removed or replaced.
     pub filtered: Counter,
@@ -222,7 +222,7 @@ pub struct Metrics {
     pub long_chains: u64,
     /// Pairs that flushes and compactions removed because they had expired.
     pub expired: u64,
-    /// Table files that were removed whole because all their pairs had expired.
+    /// Slices of table files that were removed whole because all their pairs had expired.
     pub expired_files: u64,
     /// Pairs that a compaction filter removed or replaced.
     pub filtered: u64,

@@ -25,12 +25,11 @@ impl<'v> Lookup<'v> {
             value_bytes += found.value().len() as u64;
             take(found)
         };
-        let found = self.search(read_state, key, &mut counts, &mut take).and_then(|found| {
-            match found {
+        let found =
+            self.search(read_state, key, &mut counts, &mut take).and_then(|found| match found {
                 TableGet::Merge => self.get_merged(read_state, key, &mut take),
                 found => Ok(found.found()),
-            }
-        });
+            });
         counts.value_bytes_read = value_bytes;
         perf::count(|mine| mine.add(&counts));
         found

@@ -110,12 +110,7 @@ impl Transaction {
         self.write_at(Some(keyspace), key.as_ref(), Write::Merge(operand.as_ref()))
     }
 
-    fn write_at(
-        &self,
-        keyspace: Option<&Keyspace>,
-        key: &[u8],
-        write: Write<'_>,
-    ) -> Result<()> {
+    fn write_at(&self, keyspace: Option<&Keyspace>, key: &[u8], write: Write<'_>) -> Result<()> {
         let shared = &self.shared;
         let target = Target::new(&shared.db, keyspace)?;
         check_key(key)?;

@@ -280,8 +280,10 @@ impl Run {
             let seen: Vec<_> =
                 transaction.iter_in(&keyspace).unwrap().map(|p| p.unwrap()).collect();
             assert_eq!(seen, want);
-            let back = transaction.iter_in(&keyspace).unwrap().rev().map(|pair| pair.unwrap());
-            assert!(back.eq(want.into_iter().rev()));
+            let back = transaction.iter_in(&keyspace).unwrap().rev();
+            let mut back: Vec<_> = back.map(|pair| pair.unwrap()).collect();
+            back.reverse();
+            assert_eq!(back, want);
         }
     }
 
@@ -417,8 +419,9 @@ fn check_content(spaces: &[Keyspace], cells: &[Cells; 3], now_ms: u64) {
     for (space, keyspace) in spaces.iter().enumerate() {
         let want = all_shown(space, &cells[space], now_ms);
         assert_eq!(pairs(keyspace.iter().unwrap()), want, "{}", SPACES[space].0);
-        let back = keyspace.iter().unwrap().rev().map(|pair| pair.unwrap());
-        assert!(back.eq(want.into_iter().rev()), "{} backward", SPACES[space].0);
+        let mut back: Vec<_> = keyspace.iter().unwrap().rev().map(|pair| pair.unwrap()).collect();
+        back.reverse();
+        assert_eq!(back, want, "{} backward", SPACES[space].0);
     }
 }
 

@@ -9,7 +9,6 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::merge_and_ttl::put_expiring;
 use super::read_path::bounds_of_prefix;
 use super::rules;
 use super::tree::{InKeyspace, Tree};
@@ -259,7 +258,8 @@ impl Keyspace {
         check_key(key)?;
         check_value(value)?;
         if let Some(ttl_ms) = own.state.rules.ttl_ms {
-            return put_expiring(&self.db, Some(own), (key, value), ttl_ms, options);
+            let place = Some(own.state.place());
+            return self.db.put_expiring(place, (key, value), ttl_ms, options);
         }
         let (user_bytes, place) = ((key.len() + value.len()) as u64, Some(own.state.place()));
         self.db.write_one(options, user_bytes, |out| ops::encode_put_at(out, place, key, value))

@@ -11,6 +11,7 @@ use super::keyspace::{Keyspace, Own};
 use super::state::DbInner;
 use super::{Db, WriteOptions};
 use crate::base::expiry;
+use crate::base::keyspace::Place;
 use crate::base::ops;
 use crate::error::Result;
 use crate::read::Slice;
@@ -88,7 +89,23 @@ impl Db {
     ) -> Result<()> {
         let Some(ttl_ms) = expiry::ttl_ms(ttl) else { return self.put(key, value) };
         let pair = (key.as_ref(), value.as_ref());
-        put_expiring(self, None, pair, ttl_ms, &WriteOptions::default())
+        self.put_expiring(None, pair, ttl_ms, &WriteOptions::default())
+    }
+
+    /// Puts a pair that expires into the keyspace at `place`.
+    pub(super) fn put_expiring(
+        &self,
+        place: Option<Place>,
+        (key, value): (&[u8], &[u8]),
+        ttl_ms: u64,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        check_key(key)?;
+        check_value(value)?;
+        let time_ms = expiry::time_ms(self.inner.write_time_ms(), ttl_ms);
+        self.write_one(options, (key.len() + value.len()) as u64, |out| {
+            ops::encode_expiring_at(out, place, key, time_ms, value);
+        })
     }
 
     /// Gives the pair of `key` a new time to live, from now on, as if its value were put again with
@@ -155,11 +172,16 @@ impl Keyspace {
         ttl: Duration,
     ) -> Result<()> {
         let Some(own) = self.own()? else { return self.db.put_with_ttl(key, value, ttl) };
-        let (pair, options) = ((key.as_ref(), value.as_ref()), WriteOptions::default());
-        match expiry::ttl_ms(ttl) {
-            Some(ttl_ms) => put_expiring(&self.db, Some(own), pair, ttl_ms, &options),
-            None => put_lasting(&self.db, own, pair, &options),
+        let (key, value, place) = (key.as_ref(), value.as_ref(), Some(own.state.place()));
+        let options = WriteOptions::default();
+        if let Some(ttl_ms) = expiry::ttl_ms(ttl) {
+            return self.db.put_expiring(place, (key, value), ttl_ms, &options);
         }
+        check_key(key)?;
+        check_value(value)?;
+        let user_bytes = (key.len() + value.len()) as u64;
+        let encode = |out: &mut Vec<u8>| ops::encode_put_at(out, place, key, value);
+        self.db.write_one(&options, user_bytes, encode)
     }
 
     /// Gives the pair of `key` a new time to live. See [`Db::touch`].
@@ -256,34 +278,4 @@ impl DbInner {
             Ok(Some((key.len() + value.len()) as u64))
         })
     }
-}
-
-/// Puts a pair that expires.
-pub(super) fn put_expiring(
-    db: &Db,
-    own: Option<&Own>,
-    (key, value): (&[u8], &[u8]),
-    ttl_ms: u64,
-    options: &WriteOptions,
-) -> Result<()> {
-    check_key(key)?;
-    check_value(value)?;
-    let time_ms = expiry::time_ms(db.inner.write_time_ms(), ttl_ms);
-    let place = own.map(|own| own.state.place());
-    db.write_one(options, (key.len() + value.len()) as u64, |out| {
-        ops::encode_expiring_at(out, place, key, time_ms, value);
-    })
-}
-
-/// Puts a pair that does not expire into a keyspace other than the default one.
-fn put_lasting(
-    db: &Db,
-    own: &Own,
-    (key, value): (&[u8], &[u8]),
-    options: &WriteOptions,
-) -> Result<()> {
-    check_key(key)?;
-    check_value(value)?;
-    let (user_bytes, place) = ((key.len() + value.len()) as u64, Some(own.state.place()));
-    db.write_one(options, user_bytes, |out| ops::encode_put_at(out, place, key, value))
 }

@@ -362,3 +362,57 @@ fn a_repair_keeps_operands_and_expiring_pairs() {
         db.close().unwrap();
     }
 }
+
+#[test]
+fn a_long_chain_in_memory_is_read_again_from_its_kept_value() {
+    let operator = built_in_merge_operator("append(,)");
+    let options =
+        Options { merge_operator: operator, memtable_size_bytes: Some(1 << 20), ..by_hand() };
+    let db = open(&MemFs::new(), &options);
+    let expected =
+        |from: usize, to: usize| (from..to).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let mut snapshots = Vec::new();
+    for n in 0..1_000 {
+        db.merge("k", n.to_string()).unwrap();
+        if n % 97 == 0 {
+            snapshots.push((n + 1, db.snapshot()));
+        }
+        if n % 50 == 0 || n > 980 {
+            assert_eq!(text(&db, "k").unwrap(), expected(0, n + 1));
+        }
+        if n == 600 {
+            db.flush().unwrap();
+        }
+    }
+    for (to, snapshot) in &snapshots {
+        assert_eq!(&*snapshot.get("k").unwrap().unwrap(), expected(0, *to).as_bytes());
+    }
+    // A delete, a range delete and a put hide what was kept.
+    let hides: [fn(&Db); 3] = [
+        |db| db.delete("k").unwrap(),
+        |db| db.delete_range("a", "z").unwrap(),
+        |db| db.put("k", "base").unwrap(),
+    ];
+    for (round, hide) in hides.into_iter().enumerate() {
+        hide(&db);
+        for n in 0..200 {
+            db.merge("k", n.to_string()).unwrap();
+        }
+        let base = if round == 2 { "base," } else { "" };
+        for _ in 0..2 {
+            assert_eq!(text(&db, "k").unwrap(), format!("{base}{}", expected(0, 200)));
+        }
+        db.delete_range("k", "l").unwrap();
+        assert!(db.get("k").unwrap().is_none());
+        db.merge("k", "x").unwrap();
+        assert_eq!(text(&db, "k").unwrap(), "x");
+    }
+    // A value over one that expires is not kept.
+    db.put_with_ttl("t", "base", std::time::Duration::from_millis(1)).unwrap();
+    for n in 0..200 {
+        db.merge("t", n.to_string()).unwrap();
+    }
+    while text(&db, "t").unwrap() != expected(0, 200) {
+        std::thread::yield_now();
+    }
+}

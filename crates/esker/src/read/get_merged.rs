@@ -2,7 +2,8 @@
 //! on, newest first, and merges them.
 //!
 //! Invariants: as for other gets, the sources are searched from the newest to the oldest, and a range
-//! tombstone found on the way hides every older version.
+//! tombstone found on the way hides every older version. The result of a long chain of operands stays
+//! with the memtable of its newest operand.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,18 +14,23 @@ use crate::base::cursor::Cursor;
 use crate::base::expiry;
 use crate::base::key::{Kind, SeqNo};
 use crate::error::Result;
-use crate::iter::operands::{self, Operands};
+use crate::iter::operands::{self, LONG_CHAIN, Operands};
 use crate::iter::same_key;
+use crate::memtable::Memtable;
 use crate::table::{TableGet, key_hash};
 
 /// The versions of a key that its value depends on.
 #[derive(Default)]
-struct Versions {
+struct Versions<'v> {
     operands: Operands,
     /// The value below the operands.
     existing: Option<Vec<u8>>,
     /// Number of the newest range tombstone over the key so far.
     covered: SeqNo,
+    /// The newest operand, if it is in a memtable: the memtable, and the sequence number.
+    newest: Option<(&'v Arc<Memtable>, SeqNo)>,
+    /// Whether a put that expires was met, so that the value depends on the time.
+    is_timed: bool,
 }
 
 impl<'v> Lookup<'v> {
@@ -46,7 +52,7 @@ impl<'v> Lookup<'v> {
         if self.collect_in_memtables(read_state, key, &mut versions)?.is_continue() {
             self.collect_in_tables(read_state, key, &mut versions)?;
         }
-        let Versions { operands, existing, .. } = versions;
+        let Versions { operands, existing, newest, is_timed, .. } = versions;
         if operands.is_empty() {
             // The newest version was an operand a moment ago, so this is not reached.
             return Ok(existing.map(|value| take(Found::Merged(value.into()))));
@@ -54,14 +60,20 @@ impl<'v> Lookup<'v> {
         let mut merged = Vec::new();
         operands::merge(self.rules, key, existing.as_deref(), &operands, &mut merged)?;
         let merged: Arc<[u8]> = merged.into();
+        if operands.len() >= LONG_CHAIN
+            && !is_timed
+            && let Some((memtable, seqno)) = newest
+        {
+            memtable.merged.keep(key, key_hash(key), seqno, &merged);
+        }
         Ok(Some(take(Found::Merged(merged))))
     }
 
     fn collect_in_memtables(
         &self,
-        read_state: &ReadState,
+        read_state: &'v ReadState,
         key: &[u8],
-        versions: &mut Versions,
+        versions: &mut Versions<'v>,
     ) -> Result<ControlFlow<()>> {
         let (order, hash) = (&self.tables.config().order, key_hash(key));
         for memtable in read_state.memtables() {
@@ -71,10 +83,23 @@ impl<'v> Lookup<'v> {
             if memtable.get_hit(key, hash, self.seqno).is_none() {
                 continue;
             }
+            let known = memtable.merged.get(key, hash, self.seqno);
             let mut cursor = memtable.cursor();
             cursor.seek(key, self.seqno)?;
             while cursor.valid() && same_key(order, cursor.key(), key) {
-                if self.add(versions, cursor.version(), cursor.value()).is_break() {
+                let (seqno, kind) = cursor.version();
+                if let Some(known) = &known
+                    && seqno <= known.seqno
+                {
+                    // The version of the known value, and everything below it.
+                    let is_hidden = versions.covered > known.seqno;
+                    versions.existing = (!is_hidden).then(|| known.value.to_vec());
+                    return Ok(ControlFlow::Break(()));
+                }
+                if kind == Kind::Merge && versions.newest.is_none() {
+                    versions.newest = Some((memtable, seqno));
+                }
+                if self.add(versions, (seqno, kind), cursor.value()).is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
                 cursor.next()?;
@@ -87,7 +112,7 @@ impl<'v> Lookup<'v> {
         &self,
         read_state: &ReadState,
         key: &[u8],
-        versions: &mut Versions,
+        versions: &mut Versions<'v>,
     ) -> Result<()> {
         let hash = key_hash(key);
         for (_, fragment) in read_state.version.fragments_holding(key) {
@@ -115,7 +140,7 @@ impl<'v> Lookup<'v> {
     /// Adds the next older version. Breaks if the value depends on no older one.
     fn add(
         &self,
-        versions: &mut Versions,
+        versions: &mut Versions<'v>,
         (seqno, kind): (SeqNo, Kind),
         stored: &[u8],
     ) -> ControlFlow<()> {
@@ -126,6 +151,7 @@ impl<'v> Lookup<'v> {
             versions.operands.push(stored);
             return ControlFlow::Continue(());
         }
+        versions.is_timed |= kind == Kind::PutExpiring;
         let (time_ms, value) =
             if kind == Kind::Put { (expiry::NEVER_MS, stored) } else { expiry::split(stored) };
         if !self.is_expired(time_ms) {

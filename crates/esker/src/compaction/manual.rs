@@ -16,7 +16,8 @@ use crate::tree::seek_stats;
 use crate::tree::version::Version;
 
 /// Returns the plans that bring every key between `lo` and `hi` (inclusive; `None` is infinite) to
-/// the deepest nonempty level. Skips guards that are already one run of only current values.
+/// the deepest nonempty level. Skips guards that are already one run of only current values, unless
+/// some of these may have expired or a compaction filter may remove them.
 pub fn plans(
     version: &Version,
     limits: &TreeLimits,
@@ -72,7 +73,11 @@ fn plan_for(version: &Version, limits: &TreeLimits, deepest: usize, guard: &Guar
             }
         }
     }
-    let settled = |i: &PlanInput| i.level == deepest && i.fragment.file.info.seqno_max == 0;
+    let settled = |i: &PlanInput| {
+        let info = &i.fragment.file.info;
+        let is_current = info.seqno_max == 0 && info.expiring == 0;
+        i.level == deepest && is_current && !limits.rewrites_settled
+    };
     let one_run = inputs.windows(2).all(|pair| pair[0].order == pair[1].order);
     if inputs.is_empty() || (one_run && inputs.iter().all(settled)) {
         return None;

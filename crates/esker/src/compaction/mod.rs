@@ -3,6 +3,7 @@
 //! The [`picker`] examines a version and returns a [`Plan`], a plain value. Only `job.rs` executes
 //! plans. All policies are parameters ([`Shape`]) of one picker over one tree.
 
+pub mod drop_expired;
 pub mod drop_range;
 pub mod job;
 pub mod manual;
@@ -50,6 +51,9 @@ pub struct TreeLimits {
     pub guard_size_max_bytes: u64,
     /// Minimum size of a new guard, in bytes.
     pub guard_piece_min_bytes: u64,
+    /// Whether a manual compaction rewrites files that hold only current values, because a compaction
+    /// filter may remove some.
+    pub rewrites_settled: bool,
     shape: Shape,
 }
 
@@ -70,6 +74,7 @@ impl TreeLimits {
             file_size_max_bytes: options.file_size_max_bytes,
             guard_size_max_bytes,
             guard_piece_min_bytes: options.guard_piece_min_bytes.clamp(least, guard_size_max_bytes),
+            rewrites_settled: false,
             shape: policy::PLACEHOLDER,
         };
         limits.shape = policy::shape(options.policy, &limits);
@@ -155,6 +160,8 @@ pub enum PlanKind {
     /// An edit removes slices of a dropped keyspace. Without inputs it states that the tables hold
     /// nothing of the keyspace any more. No table is read or written.
     Drop(KeyspaceId),
+    /// An edit removes slices whose pairs have all expired. No table is read or written.
+    Expire,
     /// An edit moves slices to another level. No table is read or written.
     Move,
     /// Slices are merged into the next level.

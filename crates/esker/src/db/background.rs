@@ -245,15 +245,14 @@ impl DbInner {
         memtables: &Memtables,
     ) -> Result<(Vec<(TreeId, NewFile)>, Vec<Arc<Opened>>)> {
         let (mut files, mut open) = (Vec::new(), Vec::new());
-        let snapshots = self.snapshots.all();
         for (tree, memtable) in self.trees.load().iter().zip(memtables.iter()) {
             if tree.id != 0 && memtable.is_empty() {
                 continue;
             }
             let config = self.output_config(tree, 0);
             open.extend(config.opened.clone());
-            let (order, live) = (&tree.order, self.live_keys(tree.id));
-            match flush::write_tables(memtable, order, snapshots.clone(), live, config) {
+            let rules = self.rewrite_rules(tree.id, None);
+            match flush::write_tables(memtable, &tree.order, rules, config) {
                 Ok(written) => files.extend(written.into_iter().map(|file| (tree.id, file))),
                 Err(error) => {
                     for (_, file) in &files {
@@ -295,6 +294,10 @@ impl DbInner {
         }
         if !self.options.load().auto_compaction {
             return None;
+        }
+        let expired = self.pick_expired(busy);
+        if expired.is_some() {
+            return expired;
         }
         let view = &self.read_state.load();
         let memtable_bytes = self.sizes.load().memtable_bytes;
@@ -347,8 +350,7 @@ impl DbInner {
         let context = JobContext {
             order: tree.order.clone(),
             tables: tree.tables.clone(),
-            snapshots: self.snapshots.all(),
-            live: self.live_keys(tree.id),
+            rules: self.rewrite_rules(tree.id, Some(plan.output_level)),
             version: version.clone(),
             output: self.output_config(tree, plan.output_level),
             stopped: &|| {
@@ -382,6 +384,8 @@ impl DbInner {
             if plan.inputs.is_empty() {
                 self.dropped.lock().retain(|(dropped, _)| *dropped != id);
             }
+        } else if plan.kind == PlanKind::Expire {
+            self.counters.rewrites.expired_files.add(plan.inputs.len() as u64);
         } else if plan.kind == PlanKind::Move {
             levels[plan.output_level].moves.add(plan.inputs.len() as u64);
         } else {
@@ -509,7 +513,8 @@ impl DbInner {
         let mut merged = CompactionResult { reads: READS_MIN, ..CompactionResult::default() };
         let Some(version) = view.version_of(tree.id).cloned() else { return Ok(merged) };
         drop(view);
-        let limits = tree.limits(self.sizes.load().memtable_bytes);
+        let mut limits = tree.limits(self.sizes.load().memtable_bytes);
+        limits.rewrites_settled = self.has_filter(tree.id);
         for plan in crate::compaction::manual::plans(&version, &limits, lo, hi) {
             self.check_open()?;
             let plan = Plan { tree: tree.id, ..plan };

@@ -193,13 +193,14 @@ impl DbInner {
         }
         let is_publisher = is_flush_thread || !queue.frozen.is_empty();
         let now = Instant::now();
+        let next_expiry = if is_flush_thread { None } else { self.next_expiry() };
         let publish = self.observers.status.due().filter(|_| is_publisher);
         if publish.is_some_and(|due| due <= now) {
             drop(queue);
             self.publish_status_if_due();
             return self.queue.lock();
         }
-        match [publish, end].into_iter().flatten().min() {
+        match [publish, end, next_expiry].into_iter().flatten().min() {
             None => self.work.wait(&mut queue),
             Some(due) => self.work.wait_until(&mut queue, due),
         }

@@ -21,12 +21,15 @@ use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
 use super::observers::Observers;
 use super::replay::{Replayed, Spill, replay};
+use super::rules::default_rules;
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Frozen, NextLog, Queue, WriteParams};
 use super::thread_roles::Threads;
 use super::tree::{Tree, known_orders, trees_of};
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
+use crate::base::expiry::StoreClock;
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::OsFs;
@@ -81,7 +84,7 @@ impl Db {
     /// * `NotFound` when there is no store and `create_if_missing` is off.
     /// * `Locked` when another process or handle has the store open; the message names it.
     /// * `Incompatible` when the directory belongs to another kind of store or to a newer version,
-    ///   or the store was created with another key order.
+    ///   or the store was created with another key order or has another merge operator.
     /// * `Corruption` when acknowledged data is damaged.
     /// * `InvalidArgument`, `NoSpace`, `Io`. `Io` also when the process has reached its limit of
     ///   file descriptors, threads or memory mappings.
@@ -292,10 +295,16 @@ fn open_existing(
             }
         }
     }
-    let mut spill = Spill::new(fs.clone(), dir, &options, &trees);
+    let clock = Arc::new(StoreClock::new(options.clock.clone()));
+    let rules =
+        default_rules(versions.catalog(), &options, &clock).map_err(|e| e.with_path(dir))?;
+    let mut spill = Spill::new(fs.clone(), dir, &options, &trees, &rules);
     let to_tables = (!read_only).then_some(&mut spill);
-    let replayed = replay(&*fs, dir, (&options, &sizes), &trees, &mut versions, to_tables)?;
-    let inner = assemble(fs, dir, (options, sizes), lock, cache, trees, versions, &replayed);
+    let with = (&trees[..], &*rules);
+    let replayed = replay(&*fs, dir, (&options, &sizes), with, &mut versions, to_tables)?;
+    let options = (options, sizes);
+    let inner = assemble(fs, dir, options, lock, cache, (trees, rules), versions, &replayed);
+    inner.note_expiring_tables();
     if !read_only {
         inner.watch_removals();
         inner.begin_writing(&replayed).inspect_err(|error| inner.announce_failed_open(error))?;
@@ -341,7 +350,7 @@ fn assemble(
     (options, sizes): (Options, Sizes),
     lock: Option<Box<dyn FileLock>>,
     cache: Arc<BlockCache<crate::table::Layout>>,
-    trees: Vec<Arc<Tree>>,
+    (trees, rules): (Vec<Arc<Tree>>, Arc<KeyspaceRules>),
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
@@ -353,8 +362,11 @@ fn assemble(
     let read_state = memtables.fold(read_state, |state, next| state.after_freeze(next));
     let dropped = versions.catalog().dropped().collect();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+    let keyspaces = KeyspaceList::new(versions.catalog(), opening, &options, &rules.clock);
     Arc::new_cyclic(|me| DbInner {
-        keyspaces: Arc::new(Mutex::new(KeyspaceList::new(versions.catalog(), opening))),
+        keyspaces: Arc::new(Mutex::new(keyspaces)),
+        rules,
+        expired_files_from_ms: AtomicU64::new(0),
         dropped: Mutex::new(dropped),
         opening,
         me: me.clone(),
@@ -418,6 +430,7 @@ impl DbInner {
         } else {
             self.versions.lock().renew();
         }
+        self.store_merge_operator()?;
         for number in &replayed.unused {
             // Remove it durably before the manifest names a newer log: starting that log syncs the
             // directory.

@@ -12,25 +12,26 @@
 //!    crash skips these operations, also when the crash interrupted this replay.
 //! 4. No log is removed here. All of them exist until the opening is done, for a repair too.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::dir::list_dir;
+use super::rules::{catalog_keys, note_kind};
 use super::table_output::{level_zero_slice, table_options};
 use super::tree::{Tree, fresh_memtables};
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
-use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::ops;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::fs::Fs;
+use crate::iter::rewrite::RewriteRules;
 use crate::memtable::{ChunkPool, Memtables};
+use crate::metrics::RewriteCounters;
 use crate::options::Options;
 use crate::options::validate::Sizes;
-use crate::tree::catalog::Catalog;
 use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
@@ -78,6 +79,8 @@ pub(super) struct Spill<'a> {
     dir: PathBuf,
     options: &'a Options,
     trees: &'a [Arc<Tree>],
+    /// The rules of the default keyspace.
+    rules: &'a Arc<KeyspaceRules>,
     /// Whether a memtable was written.
     used: bool,
 }
@@ -89,8 +92,9 @@ impl<'a> Spill<'a> {
         dir: &Path,
         options: &'a Options,
         trees: &'a [Arc<Tree>],
+        rules: &'a Arc<KeyspaceRules>,
     ) -> Spill<'a> {
-        Spill { fs, dir: dir.to_path_buf(), options, trees, used: false }
+        Spill { fs, dir: dir.to_path_buf(), options, trees, rules, used: false }
     }
 
     /// Makes `memtables` the newest runs of level 0. No snapshot is older than an opening.
@@ -110,8 +114,14 @@ impl<'a> Spill<'a> {
         for (tree, memtable) in self.trees.iter().zip(memtables.iter()) {
             let config = self.output_config(tree, numbers);
             open.extend(config.opened.clone());
-            let live = catalog_keys(versions.catalog(), tree.id);
-            let files = flush::write_tables(memtable, &tree.order, Vec::new(), live, config)?;
+            let rules = RewriteRules {
+                snapshots: Vec::new(),
+                now_ms: self.rules.clock.now_ms(),
+                live: catalog_keys(versions.catalog(), tree.id, self.options, self.rules),
+                filter_level: None,
+                counters: &RewriteCounters::default(),
+            };
+            let files = flush::write_tables(memtable, &tree.order, rules, config)?;
             let slices = files.into_iter().map(|file| level_zero_slice(file, order));
             if slices.len() > 0 {
                 edit.tree_mut(tree.id).added.extend(slices);
@@ -149,6 +159,7 @@ impl<'a> Spill<'a> {
 struct Sink<'a, 'b> {
     options: &'a Options,
     trees: &'a [Arc<Tree>],
+    rules: &'a KeyspaceRules,
     memtable_bytes: usize,
     most_bytes: u64,
     /// Maximum number of full memtables that are kept; `None` where no thread flushes them.
@@ -168,7 +179,8 @@ impl Sink<'_, '_> {
         let last = record.first_seqno.saturating_add(count).saturating_sub(1);
         state.last_seqno = state.last_seqno.max(last);
         if last > self.versions.last_seqno() {
-            apply(&state.memtables, record.payload, record.first_seqno, |_| {});
+            let note = |op: &ops::Op<'_>| note_kind(self.rules, op.kind);
+            apply(&state.memtables, record.payload, record.first_seqno, note);
         }
     }
 
@@ -200,7 +212,7 @@ pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
     (options, sizes): (&Options, &Sizes),
-    trees: &[Arc<Tree>],
+    (trees, rules): (&[Arc<Tree>], &KeyspaceRules),
     versions: &mut VersionSet,
     spill: Option<&mut Spill<'_>>,
 ) -> Result<Replayed> {
@@ -222,7 +234,8 @@ pub(super) fn replay(
     // The newest memtable counts too: all of them may wait for the flush thread after the opening.
     let kept_max = (options.frozen_memtables_max as usize).saturating_sub(1);
     let kept_max = (sizes.compaction_threads > 0).then_some(kept_max);
-    let mut sink = Sink { options, trees, memtable_bytes, most_bytes, kept_max, versions, spill };
+    let mut sink =
+        Sink { options, trees, rules, memtable_bytes, most_bytes, kept_max, versions, spill };
     let mut state = Replayed {
         full: Vec::new(),
         memtables: sink.new_memtables(&pool),
@@ -330,15 +343,6 @@ impl Replayed {
 fn count_operations(payload: &[u8], trees: usize) -> Option<u64> {
     let valid = |op: &ops::Op<'_>| (op.tree as usize) < trees;
     ops::Ops::new(payload).try_fold(0, |count, op| op.filter(valid).map(|_| count + 1))
-}
-
-/// Returns the keys of a tree whose keyspaces exist in the catalog.
-fn catalog_keys(catalog: &Catalog, tree: TreeId) -> LiveKeys {
-    if tree == 0 {
-        return LiveKeys::all();
-    }
-    let live: HashSet<KeyspaceId> = catalog.keyspaces().map(|keyspace| keyspace.id).collect();
-    LiveKeys::of(Box::new(move |id| live.contains(&id)))
 }
 
 /// Returns whether a log continues the records that were replayed. A log that does not is unused, or

@@ -33,6 +33,7 @@ use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;
 use crate::base::keyspace::{KeyspaceId, TreeId};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::compaction::{BusySet, picker};
@@ -178,6 +179,8 @@ pub(crate) struct DbInner {
     /// Whether `hints` is nonempty, so that readers can skip loading an empty list.
     pub any_hints: AtomicBool,
     pub committer: Committer,
+    /// The rules of the default keyspace, with the clock of the store.
+    pub rules: Arc<KeyspaceRules>,
     /// What the transactions share.
     pub transactions: Transactions,
     /// The open tables of tree 0.
@@ -186,6 +189,8 @@ pub(crate) struct DbInner {
     pub trees: ArcSwap<Vec<Arc<Tree>>>,
     /// The keyspaces except the default one. Changed under the lock of `versions`.
     pub keyspaces: Arc<Mutex<KeyspaceList>>,
+    /// Until this time of the store, in milliseconds since 1970, no more table files expire.
+    pub expired_files_from_ms: AtomicU64,
     /// Number of this opening, which no other opening in this process has.
     pub opening: u64,
     /// Dropped keyspaces whose entries are still in tables, with their trees.
@@ -271,6 +276,8 @@ impl DbInner {
         let _serial = self.read_state_change.lock();
         let next = change(&self.read_state.load());
         self.read_state.replace(Arc::new(next));
+        // Some new files may expire: see `super::expired`.
+        self.expired_files_from_ms.store(0, Ordering::Relaxed);
     }
 
     /// Returns an identity that no other file of this store has.

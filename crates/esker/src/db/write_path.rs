@@ -93,6 +93,24 @@ impl DbInner {
         outcome
     }
 
+    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns the
+    /// bytes of its key and value. No other write is committed between `make` and the commit. Returns
+    /// whether there was an operation.
+    pub fn write_made(
+        &self,
+        bytes: u64,
+        make: impl FnOnce(&mut Vec<u8>) -> Result<Option<u64>>,
+    ) -> Result<bool> {
+        self.check_writable()?;
+        self.throttle(bytes);
+        let outcome = self.committer.commit_made(self.write_params.durability(), self, make);
+        if let Err(error) = &outcome {
+            self.note_write_error(error);
+        }
+        self.deliver_events();
+        outcome
+    }
+
     /// Delays a write of `bytes` while flushes and compactions are behind.
     fn throttle(&self, bytes: u64) {
         if self.write_throttle.is_near_stall() {

@@ -75,6 +75,27 @@ macro_rules! rows {
             /// A user-supplied filter policy in place of the Bloom filter. Each file stores its
             /// name.
             pub filter_policy: Option<std::sync::Arc<dyn crate::base::filter_policy::FilterPolicy>>,
+            /// The merge operator of the default keyspace:
+            /// [`built_in_merge_operator`](crate::built_in_merge_operator) or a custom one. The
+            /// manifest keeps its name. A store with a built-in operator needs no operator here when
+            /// it is opened again. Without its custom operator a store opens, merges are refused, and
+            /// reads of keys with operands return `Incompatible`. Another operator is refused.
+            pub merge_operator:
+                Option<std::sync::Arc<dyn crate::base::merge_operator::MergeOperator>>,
+            /// Custom merge operators that keyspaces of the store name
+            /// ([`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator)).
+            pub merge_operators:
+                Vec<std::sync::Arc<dyn crate::base::merge_operator::MergeOperator>>,
+            /// The compaction filter of the default keyspace. It is not stored.
+            pub compaction_filter:
+                Option<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
+            /// Compaction filters that keyspaces of the store name
+            /// ([`KeyspaceOptions::compaction_filter`](crate::KeyspaceOptions::compaction_filter)). A
+            /// keyspace whose filter is missing keeps every pair.
+            pub compaction_filters:
+                Vec<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
+            /// The clock by which pairs expire. `None`: the clock of the system.
+            pub clock: Option<std::sync::Arc<dyn crate::base::expiry::Clock>>,
             /// Listeners for the events of the store. Default: none.
             pub listeners: Vec<std::sync::Arc<dyn crate::observe::EventListener>>,
             /// Thresholds, which tests lower. The field also makes `..Options::default()`
@@ -90,6 +111,11 @@ macro_rules! rows {
                     key_order: crate::base::order::KeyOrder::Bytewise,
                     key_orders: Vec::new(),
                     filter_policy: None,
+                    merge_operator: None,
+                    merge_operators: Vec::new(),
+                    compaction_filter: None,
+                    compaction_filters: Vec::new(),
+                    clock: None,
                     listeners: Vec::new(),
                     thresholds: crate::base::thresholds::Thresholds::default(),
                 }

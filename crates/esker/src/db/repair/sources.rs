@@ -182,6 +182,9 @@ pub fn merge_trees(
         report.entries_held_max += made.entries_held_max;
         report.lost.extend(made.lost);
         edit.next_file = edit.next_file.max(Some(made.next_number));
+        // Merge operands keep their sequence numbers.
+        let newest = made.files.iter().map(|file| file.info.seqno_max).max();
+        edit.last_seqno = edit.last_seqno.max(newest.filter(|seqno| *seqno > 0));
         add_content(edit.tree_mut(made.tree), &limits, level, made.files);
         found.extend(made.keyspaces.into_iter().map(|id| KeyspaceSpec {
             id,

@@ -197,7 +197,8 @@ impl Drop for Ended<'_, '_> {
 /// Returns a sync that fails, or from which on all fail.
 fn failing_sync(rng: &mut SplitMix64) -> Fault {
     let syncs = OpMask::of(&[Op::Sync, Op::SyncDir]);
-    let nth = 1 + rng.below([4, 20, 80][rng.below(3) as usize]);
+    let most = [4, 20, 80][rng.below(3) as usize];
+    let nth = 1 + rng.below(most);
     let fault = match rng.chance(2) {
         true => Fault::for_ever(syncs, nth, FaultKind::Io),
         false => Fault::once(syncs, nth, FaultKind::Io),

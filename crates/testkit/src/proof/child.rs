@@ -105,6 +105,8 @@ impl Child {
             say("serving");
         }
         let mut rng = rng_at(params.seed ^ params.round, 74, number);
+        resolve_prepared(&store, &mut rng)
+            .unwrap_or_else(|error| broken(&format!("end a prepared transaction: {error}")));
         if params.end == End::Syncs {
             self.fs.arm(failing_sync(&mut rng));
         }
@@ -156,16 +158,17 @@ impl Child {
         let threads = params.threads as usize;
         let recent = params.subject.recent_keys(self.started.load(Ordering::Relaxed));
         let recent: Vec<u64> = recent.skip(thread as usize).step_by(threads).collect();
+        let sync_one_in = if params.end == End::Syncs { 10 } else { 100 };
         if params.subject == Subject::Plain {
             let (store, plant) = (session.store, params.plant);
-            let mut worker = plain::Worker { store, plant, rng, recorder, old: None };
+            let mut worker = plain::Worker { store, plant, rng, recorder, old: None, sync_one_in };
             let done = recent.iter().try_for_each(|key| worker.read(*key));
             let done = done.and_then(|()| self.repeat(session, |n| worker.one(n)));
             worker.recorder.flush().expect("record events");
             return done;
         }
         let (store, subject, plant) = (session.store, params.subject, params.plant);
-        let mut worker = transactions::Worker { store, subject, plant, rng, recorder };
+        let mut worker = transactions::Worker { store, subject, plant, rng, recorder, sync_one_in };
         let done = recent.chunks(3).try_for_each(|lists| worker.read(lists));
         let done = done.and_then(|()| self.repeat(session, |n| worker.one(n)));
         worker.recorder.flush().expect("record events");
@@ -194,10 +197,18 @@ impl Drop for Ended<'_, '_> {
     }
 }
 
+/// Commits the prepared transactions that the last session has left, or rolls them back.
+fn resolve_prepared(store: &Store, rng: &mut SplitMix64) -> Result<()> {
+    store.db.prepared_transactions().iter().try_for_each(|name| match rng.chance(3) {
+        true => store.db.rollback_prepared(name),
+        false => store.db.commit_prepared(name),
+    })
+}
+
 /// Returns a sync that fails, or from which on all fail.
 fn failing_sync(rng: &mut SplitMix64) -> Fault {
     let syncs = OpMask::of(&[Op::Sync, Op::SyncDir]);
-    let most = [4, 20, 80][rng.below(3) as usize];
+    let most = [2, 8, 40][rng.below(3) as usize];
     let nth = 1 + rng.below(most);
     let fault = match rng.chance(2) {
         true => Fault::for_ever(syncs, nth, FaultKind::Io),

@@ -24,6 +24,8 @@ pub struct Worker<'a> {
     pub recorder: Recorder<'a>,
     /// What a stale read returns.
     pub old: Option<Snapshot>,
+    /// One change in this many is synced.
+    pub sync_one_in: u64,
 }
 
 impl Worker<'_> {
@@ -89,7 +91,8 @@ impl Worker<'_> {
             true => asked.to_string(),
             false => format!("{asked} {key}"),
         };
-        let durability = if self.rng.chance(150) { Durability::Sync } else { Durability::Buffered };
+        let durability =
+            if self.rng.chance(self.sync_one_in) { Durability::Sync } else { Durability::Buffered };
         let options = WriteOptions::default().durability(durability);
         self.recorder.call(number, &asked).expect("record a call");
         let made = make(self.store.keyspace(Place::of(key)), &value_key(key), &options);

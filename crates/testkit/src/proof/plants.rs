@@ -115,6 +115,14 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Prepares the transaction, which has no bug.
+    ///
+    /// # Errors
+    /// As [`Transaction::prepare`].
+    pub fn prepare(self, name: &str) -> Result<()> {
+        self.transaction.prepare(name)
+    }
+
     fn commit_unchecked(self) -> Result<()> {
         self.transaction.rollback();
         let mut batch = Batch::new();

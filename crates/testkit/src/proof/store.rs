@@ -73,6 +73,11 @@ pub fn row_prefix(list: u64) -> String {
     format!("{list:010}/")
 }
 
+/// Returns the first key that a row of the list can have, and a key after the last one.
+pub fn row_bounds(list: u64) -> (String, String) {
+    (row_prefix(list), format!("{list:010}0"))
+}
+
 /// Returns the key of a row.
 pub fn row_key(list: u64, row: usize) -> String {
     format!("{list:010}/{row:06}")
@@ -98,6 +103,16 @@ pub fn decode(value: &[u8]) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_within_their_bounds() {
+        let (first, end) = row_bounds(17);
+        for row in [0, 9, 999_999] {
+            let key = row_key(17, row);
+            assert!(first <= key && key < end && key.starts_with(&row_prefix(17)));
+        }
+        assert!(row_key(16, 3) < first && end < row_key(18, 0));
+    }
 
     #[test]
     fn elements_survive_encoding() {

@@ -1,20 +1,24 @@
 //! The workload of transactions: each appends unique elements to some lists and reads others. It
 //! is the workload `list-append` of Elle (Kingsbury and Alvaro, VLDB 2020), which `adya` judges.
 //!
-//! A transaction draws its concurrency, its durability, whether it rolls back, and whether it
-//! writes something that it takes back at a savepoint.
+//! A transaction draws its concurrency, its durability, whether it rolls back, whether it is
+//! prepared before its commit, and whether it writes something that it takes back at a savepoint.
+//! One that only reads may read a snapshot of the store instead.
 //!
 //! Invariants: an element is appended to a list at most once in a history. What the history says of
 //! a transaction without an answer is what it has asked.
 
 use std::fmt::Write as _;
+use std::ops::Bound;
 
-use esker::{Concurrency, Durability, Error, ErrorKind, Isolation, Result, TransactionOptions};
+use esker::{
+    Concurrency, Durability, Error, ErrorKind, Isolation, ReadOptions, Result, TransactionOptions,
+};
 
 use super::plan::{Plant, Subject};
 use super::plants::Access;
 use super::record::{Outcome, Recorder};
-use super::store::{Place, Store, decode, encode, row_key, value_key};
+use super::store::{Place, Store, decode, encode, row_bounds, row_key, row_prefix, value_key};
 use crate::rng::SplitMix64;
 
 /// Maximum number of steps of a transaction.
@@ -39,11 +43,25 @@ pub struct Worker<'a> {
     pub rng: SplitMix64,
     /// The thread's events.
     pub recorder: Recorder<'a>,
+    /// One commit in this many is synced.
+    pub sync_one_in: u64,
 }
+
+/// How a transaction ended, and the error that ended it.
+type Ending = (Outcome, Option<Error>);
 
 /// Returns whether the error says that the transaction should run again.
 fn is_refusal(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Busy | ErrorKind::Deadlock)
+}
+
+/// Returns how a commit ended.
+fn ending_of(committed: Result<()>) -> Ending {
+    match committed {
+        Ok(()) => (Outcome::Done, None),
+        Err(error) if is_refusal(&error) => (Outcome::Failed, Some(error)),
+        Err(error) => (Outcome::Unknown, Some(error)),
+    }
 }
 
 /// Returns the steps as JSON. `reads` has the lists that were read, in the order of the steps.
@@ -98,19 +116,68 @@ impl Worker<'_> {
 
     fn run(&mut self, number: u64, steps: &[Step]) -> Result<()> {
         self.recorder.call(number, &json(steps, None)).expect("record a call");
-        let mut access = Access::begin(self.store, self.options(), self.bug());
-        let asked = self.work(&mut access, steps);
-        let (outcome, answer, error) = match asked {
-            Err(error) => (Outcome::Failed, String::new(), Some(error)),
-            Ok(_) if self.rng.chance(40) => (Outcome::Failed, String::new(), None),
-            Ok(reads) => match access.commit() {
-                Ok(()) => (Outcome::Done, json(steps, Some(&reads)), None),
-                Err(error) if is_refusal(&error) => (Outcome::Failed, String::new(), None),
-                Err(error) => (Outcome::Unknown, String::new(), Some(error)),
-            },
+        let only_reads = steps.iter().all(|step| matches!(step, Step::Read { .. }));
+        let (ending, reads) = if only_reads && self.plant == Plant::None && self.rng.chance(3) {
+            match self.read_snapshot(steps) {
+                Ok(reads) => ((Outcome::Done, None), reads),
+                Err(error) => ((Outcome::Failed, Some(error)), Vec::new()),
+            }
+        } else {
+            let mut access = Access::begin(self.store, self.options(), self.bug());
+            match self.work(&mut access, steps) {
+                Err(error) => ((Outcome::Failed, Some(error)), Vec::new()),
+                Ok(_) if self.rng.chance(40) => ((Outcome::Failed, None), Vec::new()),
+                Ok(reads) if only_reads || access.has_bug() || !self.rng.chance(80) => {
+                    (ending_of(access.commit()), reads)
+                }
+                Ok(reads) => (self.commit_prepared(access, number), reads),
+            }
         };
-        self.recorder.done(outcome, &answer);
-        error.filter(|error| !is_refusal(error)).map_or(Ok(()), Err)
+        let answer = match ending.0 {
+            Outcome::Done => json(steps, Some(&reads)),
+            Outcome::Failed | Outcome::Unknown => String::new(),
+        };
+        self.recorder.done(ending.0, &answer);
+        ending.1.filter(|error| !is_refusal(error)).map_or(Ok(()), Err)
+    }
+
+    /// Prepares a transaction, and then commits it or rolls it back.
+    fn commit_prepared(&mut self, access: Access<'_>, number: u64) -> Ending {
+        let (db, name) = (&self.store.db, format!("transaction {number}"));
+        let ending = ending_of(access.prepare(&name));
+        if ending.0 != Outcome::Done {
+            return ending;
+        }
+        std::thread::yield_now();
+        let (outcome, resolved) = match self.rng.chance(4) {
+            true => (Outcome::Failed, db.rollback_prepared(&name)),
+            false => (Outcome::Done, db.commit_prepared(&name)),
+        };
+        match resolved {
+            Ok(()) => (outcome, None),
+            // It is still prepared. The next session ends it.
+            Err(error) => (Outcome::Unknown, Some(error)),
+        }
+    }
+
+    /// Reads the lists of the steps at one moment, without a transaction.
+    fn read_snapshot(&self, steps: &[Step]) -> Result<Vec<Vec<u64>>> {
+        let snapshot = self.store.db.snapshot();
+        let options = ReadOptions::default().snapshot(&snapshot);
+        let read = |step: &Step| {
+            let (Step::Append { list, .. } | Step::Read { list }) = *step;
+            let keyspace = self.store.keyspace(Place::of(list));
+            std::thread::yield_now();
+            if Place::of(list) != Place::Rows {
+                let value = keyspace.get_with(value_key(list), &options)?;
+                return Ok(value.map_or_else(Vec::new, |value| elements_of(list, &value)));
+            }
+            let (first, end) = row_bounds(list);
+            let bounds = (Bound::Included(first.into()), Bound::Excluded(end.into()));
+            let rows = keyspace.iter_with(&options, bounds)?.collect::<Result<Vec<_>>>()?;
+            Ok(rows.iter().flat_map(|(_, value)| elements_of(list, value)).collect())
+        };
+        steps.iter().map(read).collect()
     }
 
     fn bug(&mut self) -> Plant {
@@ -129,7 +196,8 @@ impl Worker<'_> {
         };
         let concurrency =
             if self.rng.chance(3) { Concurrency::Pessimistic } else { Concurrency::Optimistic };
-        let durability = if self.rng.chance(60) { Durability::Sync } else { Durability::Buffered };
+        let durability =
+            if self.rng.chance(self.sync_one_in) { Durability::Sync } else { Durability::Buffered };
         TransactionOptions::default()
             .isolation(isolation)
             .concurrency(concurrency)
@@ -170,7 +238,7 @@ impl Worker<'_> {
         let transaction = access.transaction();
         if place == Place::Rows {
             let keyspace = self.store.keyspace(place);
-            let prefix = super::store::row_prefix(list);
+            let prefix = row_prefix(list);
             let rows = transaction.prefix_in(keyspace, prefix)?.collect::<Result<Vec<_>>>()?.len();
             return access.put(place, row_key(list, rows), encode(&[element], &mut self.rng));
         }

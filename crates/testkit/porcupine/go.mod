@@ -1,4 +1,4 @@
-module esker.dev/testkit/porcupine
+module esker/porcupine
 
 go 1.18
 

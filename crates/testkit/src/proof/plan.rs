@@ -44,7 +44,7 @@ impl Subject {
 
     /// Returns the number of keys in use at a time.
     fn keys(self) -> u64 {
-        if self == Subject::Plain { 6 } else { 9 }
+        if self == Subject::Plain { 6 } else { 15 }
     }
 
     /// Returns the number of operations after which the keys move on by one.

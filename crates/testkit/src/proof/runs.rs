@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader, Error, Result};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::history::History;
@@ -18,6 +18,9 @@ use crate::rng::SplitMix64;
 use crate::torture::plan::rng_at;
 
 const SIGKILL: i32 = 9;
+
+/// A child that says nothing for so long hangs.
+const SILENCE: Duration = Duration::from_secs(900);
 
 /// The parameters of a history.
 #[derive(Debug, Clone)]
@@ -165,23 +168,31 @@ fn end(
     lifetime: Duration,
     ran: &mut Ran,
 ) -> Result<ExitStatus> {
+    let is_killed = matches!(end, End::Outside | End::Syncs);
     let mut until: Option<Instant> = None;
     loop {
-        let line = match until {
-            None => lines.recv().ok(),
-            Some(until) => lines.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
+        let wait = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let line = match lines.recv_timeout(wait.unwrap_or(SILENCE)) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) if wait.is_none() => {
+                child.kill()?;
+                child.wait()?;
+                return Err(Error::other(format!(
+                    "a child said nothing for {SILENCE:?}: it hangs"
+                )));
+            }
+            // Its time is over, or its output ended.
+            Err(_) => break,
         };
-        // The output ended, or the time.
-        let Some(line) = line else { break };
         note(&line, ran);
-        if line == "serving" && matches!(end, End::Outside | End::Syncs) {
+        if line == "serving" && is_killed {
             until = Some(Instant::now() + lifetime);
         }
         if line == "done" {
             break;
         }
     }
-    if matches!(end, End::Outside | End::Syncs) {
+    if is_killed {
         child.kill()?;
     }
     // Closes the standard input first.

@@ -138,4 +138,47 @@ mod tests {
                     7 2 5 9 o remove 1\n7 2 5 9 u remove 0\n";
         assert_eq!(text, want);
     }
+
+    /// An operation, from the words `OUTCOME CALL END ASKED ANSWER`; `-` is an empty answer.
+    fn event(process: u64, text: &str) -> Event {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [outcome, call, end, asked @ .., answer] = &words[..] else { panic!("{text}") };
+        let outcome = if *outcome == "o" { Outcome::Done } else { Outcome::Unknown };
+        let (call, end) = (call.parse().unwrap(), end.parse().unwrap());
+        let answer = answer.trim_matches('-').to_string();
+        Event { process, call, end, outcome, asked: asked.join(" "), answer }
+    }
+
+    #[test]
+    fn judge_tells_histories_apart() {
+        let judge = match Judge::build() {
+            Ok(judge) => judge,
+            Err(Missing::Unavailable(why)) => return eprintln!("porcupine: skipped, {why}"),
+            Err(Missing::Broken(error)) => panic!("{error}"),
+        };
+        let cases: [(&[&str], bool); 8] = [
+            (&["o 1 2 put 7 5 -", "o 3 4 get 7 5", "o 5 6 remove 7 1", "o 7 8 get 7 0"], true),
+            // A read misses an acknowledged write.
+            (&["o 1 2 put 7 5 -", "o 3 4 get 7 0"], false),
+            // Two reads disagree about the order of two writes.
+            (&["o 1 9 put 7 5 -", "o 1 9 put 7 6 -", "o 2 3 get 7 5", "o 4 5 get 7 6"], true),
+            (&["o 1 5 put 7 5 -", "o 1 5 put 7 6 -", "o 6 7 get 7 5", "o 8 9 get 7 6"], false),
+            // A write of unknown outcome may be missing, or come late, but not after its session.
+            (&["u 1 9 put 7 5 -", "o 10 11 get 7 0", "o 12 13 get 7 0"], true),
+            (&["u 1 9 put 7 5 -", "o 2 3 get 7 0", "o 10 11 get 7 5"], true),
+            (&["u 1 9 put 7 5 -", "o 10 11 get 7 0", "o 12 13 get 7 5"], false),
+            // A removal says that a missing key existed.
+            (&["o 1 2 put 7 5 -", "o 3 4 delete 7 -", "o 5 6 remove 7 1"], false),
+        ];
+        let name = format!("esker-linear-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        for (texts, is_linearizable) in cases {
+            let events = (0..).zip(texts).map(|(process, text)| event(process, text)).collect();
+            let history = History { events, ..History::default() };
+            let verdict = judge.judge(&history, &path).unwrap();
+            let want: &[&str] = if is_linearizable { &[] } else { &["not linearizable"] };
+            assert_eq!(verdict.findings, want, "{texts:?}: {}", verdict.explanation);
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }

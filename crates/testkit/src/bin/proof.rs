@@ -7,8 +7,8 @@
 //! The exit code is 1 for a finding without a planted bug, or a planted bug that was not found.
 //!
 //! Options: `--operations N` of each level, `--plain-operations N`, `--size N` and `--plain-size N`
-//! operations of one history, `--children N` of one history, `--seed N`, `--dir DIR`. All start
-//! `proof child`.
+//! operations of one history, `--children N` of one history, `--seed N`, `--dir DIR`, `--only BUG`.
+//! All start `proof child`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +30,8 @@ struct Words {
     plain_size: u64,
     children: u64,
     seed: u64,
+    /// The one planted bug to run, instead of all.
+    only: Option<Plant>,
     dir: PathBuf,
 }
 
@@ -41,6 +43,7 @@ fn words(mut rest: impl Iterator<Item = String>) -> Result<Words, String> {
         plain_size: 30_000,
         children: 5,
         seed: 1,
+        only: None,
         dir: std::env::temp_dir(),
     };
     while let Some(word) = rest.next() {
@@ -56,6 +59,10 @@ fn words(mut rest: impl Iterator<Item = String>) -> Result<Words, String> {
             "--plain-size" => words.plain_size = number()?,
             "--children" => words.children = number()?,
             "--seed" => words.seed = number()?,
+            "--only" => {
+                let plant = Plant::BUGS.into_iter().find(|plant| plant.name() == value);
+                words.only = Some(plant.ok_or_else(|| format!("there is no bug {value:?}"))?);
+            }
             "--dir" => words.dir = PathBuf::from(value),
             other => return Err(format!("unknown argument {other}")),
         }
@@ -124,7 +131,8 @@ impl Runner {
         let Some(judge) = self.judge(subject, &name) else { return Ok(()) };
         let tally = self.proof(subject)?.plant(plant, TRIES);
         let is_found = table::is_found(plant, &tally);
-        self.show(&tally, usize::from(!is_found));
+        // The last history has the bug, or none has.
+        self.show(&tally, if is_found { tally.failures.len() - 1 } else { 1 });
         self.fine &= is_found;
         let unit = if subject == Subject::Plain { "operations" } else { "transactions" };
         let found = table::findings_of(plant, &tally);
@@ -152,7 +160,10 @@ impl Runner {
             self.subject(Subject::Plain)?;
         }
         if all || command == "plants" {
-            Plant::BUGS.into_iter().try_for_each(|plant| self.plant(plant))?;
+            let only = self.words.only;
+            let mut plants =
+                Plant::BUGS.into_iter().filter(|plant| only.is_none_or(|o| o == *plant));
+            plants.try_for_each(|plant| self.plant(plant))?;
         }
         Ok(())
     }
@@ -198,7 +209,8 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|message| {
         eprintln!(
             "{message}\nusage: proof all|transactions|plain|plants [--operations N] \
-             [--plain-operations N] [--size N] [--plain-size N] [--children N] [--seed N] [--dir DIR]"
+             [--plain-operations N] [--size N] [--plain-size N] [--children N] [--seed N] [--dir DIR] \
+             [--only BUG]"
         );
         ExitCode::from(2)
     })

@@ -24,6 +24,9 @@ use super::history::{Event, History};
 use super::plan::Subject;
 use super::record::Outcome;
 
+/// What `adya` calls a history that it cannot analyse. Unless asked for, they are no findings to it.
+const NOT_ANALYSED: [&str; 2] = ["duplicate-appends", "unexpected-txn-micro-op-types"];
+
 /// Maximum time for the search for cycles in one component of the dependency graph.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 
@@ -168,6 +171,17 @@ mod tests {
             let events = vec![unknown.clone(), event(1, 3, 4, READ, answer)];
             assert_eq!(findings(events, Subject::Snapshot), Vec::<String>::new(), "{answer}");
         }
+    }
+
+    #[test]
+    fn history_that_cannot_be_analysed_is_not_valid() {
+        let twice = vec![event(0, 1, 2, APPEND, APPEND), event(1, 3, 4, APPEND, APPEND)];
+        assert_eq!(findings(twice, Subject::Snapshot), ["duplicate-appends"]);
+        let written = r#"[["w",1,10]]"#;
+        let found = findings(vec![event(0, 1, 2, written, written)], Subject::Serializable);
+        assert_eq!(found, ["unexpected-txn-micro-op-types"]);
+        let alone = vec![event(0, 1, 2, READ, EMPTY)];
+        assert_eq!(findings(alone, Subject::Snapshot), ["empty-transaction-graph"]);
     }
 
     #[test]

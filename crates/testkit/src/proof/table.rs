@@ -154,9 +154,10 @@ pub fn findings(tally: &Tally) -> String {
 /// Returns the cell of a planted bug.
 pub fn findings_of(plant: Plant, tally: &Tally) -> String {
     let names: Vec<&str> = tally.failures.iter().map(|failure| failure.context.as_str()).collect();
-    match (is_found(plant, tally), names.last()) {
-        (true, Some(name)) => format!("{name}, in history {}", tally.of("histories")),
-        (_, None) => "NOT FOUND".to_string(),
-        (_, Some(name)) => format!("NOT FOUND, but {name}"),
+    let names = names.join("; ");
+    match is_found(plant, tally) {
+        true => format!("{names}, in history {}", tally.of("histories")),
+        false if names.is_empty() => "NOT FOUND".to_string(),
+        false => format!("NOT FOUND, but {names}"),
     }
 }

@@ -83,8 +83,12 @@ pub fn judge(history: &History, subject: Subject, path: &Path) -> Result<Verdict
     std::fs::write(path, jepsen(history))?;
     let parsed = adya::History::from_json(&std::fs::read_to_string(path)?)
         .map_err(|error| Error::other(format!("{}: {error}", path.display())))?;
-    let opts =
-        Opts { models: vec![model(subject).to_string()], timeout: SEARCH_TIME, ..Opts::default() };
+    let opts = Opts {
+        models: vec![model(subject).to_string()],
+        anomalies: NOT_ANALYSED.map(str::to_string).to_vec(),
+        timeout: SEARCH_TIME,
+        ..Opts::default()
+    };
     let report = check(&parsed, Workload::ListAppend, &opts);
     let mut verdict = Verdict { findings: report.anomaly_types, ..Verdict::default() };
     if report.valid != Valid::True && verdict.findings.is_empty() {

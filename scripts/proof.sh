@@ -2,8 +2,9 @@
 # Judges histories of concurrent operations with the crate adya and the Go module porcupine, and
 # prints one table. Exits with 1 for a finding, or if a planted bug was not found. Needs Go.
 #
-# OPERATIONS (1700000) is the number of transactions of each isolation level, of which
-# about three in five commit. PLAIN_OPERATIONS (10500000) is that of plain operations. SEED (1) is the first seed. Stores are created in TMPDIR.
+# OPERATIONS (1700000) is the number of transactions of each isolation level, of which about three
+# in five commit. PLAIN_OPERATIONS (10500000) is that of plain operations. SEED (1) is the first
+# seed. Stores are created in TMPDIR.
 # QUICK=yes runs the short form, which is a test of the workspace: cargo test --test proof.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -194,7 +194,7 @@ impl<'a> Rewrite<'a> {
 
     /// Writes what was held back. Called after the last entry.
     pub fn finish(&mut self, out: &mut impl EntrySink) -> Result<()> {
-        if self.chain.is_active { self.close_chain(true, out) } else { Ok(()) }
+        if self.chain.is_active { self.close_chain(None, out) } else { Ok(()) }
     }
 
     fn add_special(&mut self, entry: InputEntry<'_>, out: &mut impl EntrySink) -> Result<()> {
@@ -202,7 +202,7 @@ impl<'a> Rewrite<'a> {
         if self.chain.is_active {
             let same = same_key(&self.order, entry.key, &self.chain.key);
             if !same || stripe != self.chain.stripe {
-                self.close_chain(!same, out)?;
+                self.close_chain(same.then_some(entry.seqno), out)?;
             }
         }
         if !self.live.contains(entry.key) {
@@ -314,11 +314,11 @@ impl<'a> Rewrite<'a> {
         self.write_chain(base, entry.bottom, out)
     }
 
-    /// Writes the chain where no older entry of its stripe follows. `ends_key` says that no older
-    /// entry of the key follows at all.
-    fn close_chain(&mut self, ends_key: bool, out: &mut impl EntrySink) -> Result<()> {
-        let bottom = ends_key && self.chain.bottom;
-        let cut = self.retain.is_cut_below(self.chain.stripe);
+    /// Writes the chain where no older entry of its stripe follows. `next` is the number of the next
+    /// older entry of the key, if one follows.
+    fn close_chain(&mut self, next: Option<SeqNo>, out: &mut impl EntrySink) -> Result<()> {
+        let bottom = next.is_none() && self.chain.bottom;
+        let cut = self.retain.is_cut_below(self.chain.stripe, next);
         let base = if bottom || cut { Base::None } else { Base::Unknown };
         self.write_chain(base, bottom, out).map(drop)
     }

@@ -1,5 +1,5 @@
-//! Merge operators: what a store keeps of their names, what a missing, a failing and a panicking one
-//! does, and what a repair keeps of operands.
+//! Merge operators: what a store keeps of their names, what a missing, a failing and a panicking
+//! one does, and what a repair keeps of operands.
 
 mod common;
 

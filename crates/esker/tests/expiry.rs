@@ -1,5 +1,5 @@
-//! Pairs that expire, with a clock that the test turns: what readers and snapshots see, when space is
-//! freed, and what strange times do.
+//! Pairs that expire, with a clock that the test turns: what readers and snapshots see, when space
+//! is freed, and what strange times do.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Merge operators: what a store keeps of their names, what a missing, a failing and a panicking one
-//! does, and what a repair keeps of operands.
+//! Merge operators: what a store keeps of their names, what a missing, a failing and a panicking
+//! one does, and what a repair keeps of operands.
 
 mod common;
 
@@ -415,4 +415,38 @@ fn a_long_chain_in_memory_is_read_again_from_its_kept_value() {
     while text(&db, "t").unwrap() != expected(0, 200) {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_value_between_a_range_delete_and_a_snapshot_stays_below_its_operands() {
+    let options = Options { merge_operator: built_in_merge_operator("append(,)"), ..by_hand() };
+    let db = open(&MemFs::new(), &options);
+    db.put("k", "older").unwrap();
+    db.flush().unwrap();
+    db.delete_range("a", "z").unwrap();
+    db.put("k", "base").unwrap();
+    let snapshot = db.snapshot();
+    db.merge("k", "x").unwrap();
+    for step in 0..3 {
+        match step {
+            0 => db.flush().unwrap(),
+            _ => db.compact_range(None, None).unwrap(),
+        }
+        assert_eq!(text(&db, "k").unwrap(), "base,x", "step {step}");
+        assert_eq!(&*snapshot.get("k").unwrap().unwrap(), b"base");
+    }
+    // Operands above a range delete, with a snapshot between the two.
+    db.delete_range("a", "z").unwrap();
+    let empty = db.snapshot();
+    db.merge("k", "y").unwrap();
+    db.merge("k", "z").unwrap();
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(text(&db, "k").unwrap(), "y,z");
+    assert!(empty.get("k").unwrap().is_none());
+    assert_eq!(&*snapshot.get("k").unwrap().unwrap(), b"base");
+    drop((snapshot, empty));
+    db.compact_range(None, None).unwrap();
+    assert_eq!(text(&db, "k").unwrap(), "y,z");
+    assert_eq!(entries(&db), 1);
 }

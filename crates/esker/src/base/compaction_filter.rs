@@ -1,7 +1,7 @@
 //! Compaction filters: callbacks that remove or replace pairs while compactions rewrite them.
 //!
-//! Invariants: a filter is asked only about pairs that no snapshot sees. Its panic does not leave the
-//! call.
+//! Invariants: a filter is asked only about pairs that no snapshot sees. Its panic does not leave
+//! the call.
 
 use super::panics::catch_panic;
 

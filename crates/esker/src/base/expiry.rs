@@ -98,8 +98,8 @@ pub struct Moment {
     pub at_ms: u64,
 }
 
-/// Splits the stored value of a put that expires into its time and the user's value. A value that is
-/// too short never expires.
+/// Splits the stored value of a put that expires into its time and the user's value. A value that
+/// is too short never expires.
 #[inline]
 pub fn split(stored: &[u8]) -> (u64, &[u8]) {
     match stored.split_first_chunk::<TIME_BYTES>() {

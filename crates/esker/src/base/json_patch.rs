@@ -1,8 +1,8 @@
 //! The merge operator `json_patch`: JSON merge patches (RFC 7396).
 //!
-//! Invariants: the members of a value's objects are in the order of their names, so that the bytes do
-//! not depend on how patches are grouped. Integers of 64 bits keep their value. Other numbers are
-//! floating-point numbers of 64 bits.
+//! Invariants: the members of a value's objects are in the order of their names, so that the bytes
+//! do not depend on how patches are grouped. Integers of 64 bits keep their value. Other numbers
+//! are floating-point numbers of 64 bits.
 
 use serde_json::{Map, Value};
 

@@ -53,7 +53,8 @@ impl Kind {
         }
     }
 
-    /// Returns whether an entry of a memtable or a table may have the kind with this number on disk.
+    /// Returns whether an entry of a memtable or a table may have the kind with this number on
+    /// disk.
     #[inline]
     pub fn is_of_entries(byte: u8) -> bool {
         byte == Kind::Put as u8

@@ -32,8 +32,8 @@ impl KeyspaceRules {
     /// Checks a merge operand before it is written to the keyspace with this name.
     ///
     /// # Errors
-    /// `InvalidArgument` when the keyspace has no merge operator or the operator refuses the operand,
-    /// `Incompatible` when the operator is missing.
+    /// `InvalidArgument` when the keyspace has no merge operator or the operator refuses the
+    /// operand, `Incompatible` when the operator is missing.
     pub fn check_merge(&self, keyspace: &str, operand: &[u8]) -> Result<()> {
         match &self.operator {
             Some(operator) => operator.check_operand(operand),

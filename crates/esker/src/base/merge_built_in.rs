@@ -24,8 +24,8 @@ type Merged = Result<(), String>;
 /// | `set_union`, `set_union(,)` | all different elements of the existing value and of the operands, in bytewise order. Elements are separated by a line feed, or by the text between the parentheses. Empty elements are left out |
 /// | `json_patch` | the existing value after the operands were applied as JSON merge patches (RFC 7396). Only with the crate's feature `json` |
 ///
-/// Numbers are text, such as `-12`. A key that does not exist counts as 0. A sum that does not fit 64
-/// bits is an error of each read, until another operand makes it fit; no operand is lost.
+/// Numbers are text, such as `-12`. A key that does not exist counts as 0. A sum that does not fit
+/// 64 bits is an error of each read, until another operand makes it fit; no operand is lost.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -65,7 +65,8 @@ pub fn built_in_merge_operator(name: &str) -> Option<Arc<dyn MergeOperator>> {
     Some(operator)
 }
 
-/// Returns the sum of decimal numbers. Sums of operands may exceed the numbers that a value can have.
+/// Returns the sum of decimal numbers. Sums of operands may exceed the numbers that a value can
+/// have.
 fn sum<'a>(numbers: impl Iterator<Item = &'a [u8]>) -> Result<i128, String> {
     let mut sum = 0i128;
     for text in numbers {

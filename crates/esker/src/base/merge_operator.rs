@@ -16,14 +16,14 @@ const SHOWN_KEY_BYTES_MAX: usize = 64;
 /// into it since.
 ///
 /// A merge writes only its operand. The operands meet the older value when the key is read, or in a
-/// flush or compaction, so a merge is as quick as a put. Every read, flush and compaction of a key may
-/// call the operator, in any grouping of the operands that keeps their order. The result must not
-/// depend on the grouping. It should depend on nothing but the arguments. An operator that answers
-/// differently each time gives values that change, but damages nothing.
+/// flush or compaction, so a merge is as quick as a put. Every read, flush and compaction of a key
+/// may call the operator, in any grouping of the operands that keeps their order. The result must
+/// not depend on the grouping. It should depend on nothing but the arguments. An operator that
+/// answers differently each time gives values that change, but damages nothing.
 ///
-/// The operator runs on threads of the store and within reads, some of which hold the store's locks.
-/// It must not use the store, and must end. A failure or a panic within a read is an error of the
-/// read. Within a flush or a compaction it leaves the operands as they are, and
+/// The operator runs on threads of the store and within reads, some of which hold the store's
+/// locks. It must not use the store, and must end. A failure or a panic within a read is an error
+/// of the read. Within a flush or a compaction it leaves the operands as they are, and
 /// [`Metrics::callback_problem`](crate::Metrics::callback_problem) has the message.
 ///
 /// ```
@@ -70,8 +70,8 @@ pub trait MergeOperator: Send + Sync + 'static {
     /// key did not exist or had expired.
     ///
     /// # Errors
-    /// A sentence that says why there is no such value. It becomes an error of each read of the key,
-    /// until the key is put or deleted or another operand changes the result.
+    /// A sentence that says why there is no such value. It becomes an error of each read of the
+    /// key, until the key is put or deleted or another operand changes the result.
     fn full_merge(
         &self,
         key: &[u8],
@@ -79,9 +79,10 @@ pub trait MergeOperator: Send + Sync + 'static {
         operands: &[&[u8]],
         out: &mut Vec<u8>,
     ) -> std::result::Result<(), String>;
-    /// Appends to `out`, which is empty, one operand that has the effect of `operands`, oldest first,
-    /// of which there are at least two. Returns `false` if there is none. Without this function the
-    /// operands of a key are kept until a compaction reaches the value below them. Default: `false`.
+    /// Appends to `out`, which is empty, one operand that has the effect of `operands`, oldest
+    /// first, of which there are at least two. Returns `false` if there is none. Without this
+    /// function the operands of a key are kept until a compaction reaches the value below them.
+    /// Default: `false`.
     fn partial_merge(&self, _key: &[u8], _operands: &[&[u8]], _out: &mut Vec<u8>) -> bool {
         false
     }
@@ -134,7 +135,8 @@ impl NamedOperator {
         })
     }
 
-    /// Writes to `out` the value of `key` after `operands`, oldest first, were merged into `existing`.
+    /// Writes to `out` the value of `key` after `operands`, oldest first, were merged into
+    /// `existing`.
     ///
     /// # Errors
     /// `Incompatible` when the operator is missing, `InvalidArgument` when it fails or panics.
@@ -158,8 +160,8 @@ impl NamedOperator {
         }
     }
 
-    /// Writes to `out` one operand that has the effect of `operands`, oldest first. Returns `false` if
-    /// there is none.
+    /// Writes to `out` one operand that has the effect of `operands`, oldest first. Returns `false`
+    /// if there is none.
     ///
     /// # Errors
     /// `Incompatible` when the operator is missing, `InvalidArgument` when it panics.

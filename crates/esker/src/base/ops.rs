@@ -1,9 +1,9 @@
 //! The encoding of operations, used by batches, WAL records and recovery.
 //!
 //! Per operation: kind `u8`, then the key (varint length and bytes). A put adds the value, a merge
-//! the operand, and a range deletion the end of the range, all in the same form as the key. The value
-//! of a put that expires begins with the time ([`super::expiry`]). An operation outside
-//! of tree 0 has bit 7 of the kind set, and the number of its tree (varint) after the kind. Its keys
+//! the operand, and a range deletion the end of the range, all in the same form as the key. The
+//! value of a put that expires begins with the time ([`super::expiry`]). An operation outside of
+//! tree 0 has bit 7 of the kind set, and the number of its tree (varint) after the kind. Its keys
 //! are [stored keys](super::keyspace).
 
 use super::coding::{Reader, put_bytes, put_varint};
@@ -63,8 +63,8 @@ pub fn encode_put_at(out: &mut Vec<u8>, place: Option<Place>, key: &[u8], value:
     put_bytes(out, value);
 }
 
-/// Appends the encoding of a put that expires at `place`. `key` is the user's key. Returns the offset
-/// of the time in `out`.
+/// Appends the encoding of a put that expires at `place`. `key` is the user's key. Returns the
+/// offset of the time in `out`.
 pub fn encode_expiring_at(
     out: &mut Vec<u8>,
     place: Option<Place>,

@@ -1,13 +1,13 @@
 //! Removal of slices whose pairs have all expired, by an edit, without reading or writing a table.
 //!
 //! An expired pair acts as a tombstone: it hides older versions of its key. A slice is therefore
-//! removed only if every older slice that may share a key with it is removed as well, by the same edit
-//! or before. Then no older version is left that could come back. A file with merge operands or range
-//! tombstones is never removed here: their effect does not expire. Point tombstones may go, because
-//! nothing is left below them either.
+//! removed only if every older slice that may share a key with it is removed as well, by the same
+//! edit or before. Then no older version is left that could come back. A file with merge operands
+//! or range tombstones is never removed here: their effect does not expire. Point tombstones may
+//! go, because nothing is left below them either.
 //!
-//! Invariants: the plan takes no busy slice. A job that reads an older slice keeps that slice in the
-//! version until its output is there, so a slice above it stays as well.
+//! Invariants: the plan takes no busy slice. A job that reads an older slice keeps that slice in
+//! the version until its output is there, so a slice above it stays as well.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, Urgency};
 use crate::tree::fragment::Fragment;
 use crate::tree::version::Version;
 
-/// Plans the removal of all slices whose pairs have expired at `at_ms`, the time of the oldest reader.
-/// Returns `None` if there is none that can be removed.
+/// Plans the removal of all slices whose pairs have expired at `at_ms`, the time of the oldest
+/// reader. Returns `None` if there is none that can be removed.
 pub fn plan(version: &Version, at_ms: u64, busy: &BusySet) -> Option<Plan> {
     let mut inputs: Vec<PlanInput> = Vec::new();
     // From the oldest slice to the newest.

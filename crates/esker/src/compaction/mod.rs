@@ -51,8 +51,8 @@ pub struct TreeLimits {
     pub guard_size_max_bytes: u64,
     /// Minimum size of a new guard, in bytes.
     pub guard_piece_min_bytes: u64,
-    /// Whether a manual compaction rewrites files that hold only current values, because a compaction
-    /// filter may remove some.
+    /// Whether a manual compaction rewrites files that hold only current values, because a
+    /// compaction filter may remove some.
     pub rewrites_settled: bool,
     shape: Shape,
 }

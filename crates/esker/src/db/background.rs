@@ -379,24 +379,11 @@ impl DbInner {
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
         // Counted first, so that the metrics include every visible table.
-        let levels = &self.counters.levels;
-        if let PlanKind::Drop(id) = plan.kind {
-            if plan.inputs.is_empty() {
-                self.dropped.lock().retain(|(dropped, _)| *dropped != id);
-            }
-        } else if plan.kind == PlanKind::Expire {
-            self.counters.rewrites.expired_files.add(plan.inputs.len() as u64);
-        } else if plan.kind == PlanKind::Move {
-            levels[plan.output_level].moves.add(plan.inputs.len() as u64);
-        } else {
-            self.counters.compactions.add(1);
-            self.counters.compaction_bytes.add(stats.written_bytes);
-            self.counters.compaction_read_bytes.add(stats.read_bytes);
-            levels[plan.output_level].compactions.add(1);
-            levels[plan.output_level].written_bytes.add(stats.written_bytes);
-            for input in &plan.inputs {
-                levels[input.level].read_bytes.add(input.fragment.est_bytes());
-            }
+        self.count_plan(plan, &stats);
+        if let PlanKind::Drop(id) = plan.kind
+            && plan.inputs.is_empty()
+        {
+            self.dropped.lock().retain(|(dropped, _)| *dropped != id);
         }
         {
             let _queue = self.queue.lock();
@@ -408,6 +395,26 @@ impl DbInner {
         let reads = self.cache.stats().hits.saturating_sub(reads_before);
         let job::JobStats { read_bytes, written_bytes } = stats;
         Ok(CompactionResult { opened, reads, tables, read_bytes, written_bytes })
+    }
+
+    /// Counts a plan that was executed.
+    fn count_plan(&self, plan: &Plan, stats: &job::JobStats) {
+        let (levels, inputs) = (&self.counters.levels, plan.inputs.len() as u64);
+        match plan.kind {
+            PlanKind::Drop(_) => {}
+            PlanKind::Expire => self.counters.rewrites.expired_files.add(inputs),
+            PlanKind::Move => levels[plan.output_level].moves.add(inputs),
+            PlanKind::Push | PlanKind::MergeWithin => {
+                self.counters.compactions.add(1);
+                self.counters.compaction_bytes.add(stats.written_bytes);
+                self.counters.compaction_read_bytes.add(stats.read_bytes);
+                levels[plan.output_level].compactions.add(1);
+                levels[plan.output_level].written_bytes.add(stats.written_bytes);
+                for input in &plan.inputs {
+                    levels[input.level].read_bytes.add(input.fragment.est_bytes());
+                }
+            }
+        }
     }
 
     /// Reads new output tables into the cache space that their input tables leave, for the readers

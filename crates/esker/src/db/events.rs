@@ -156,8 +156,8 @@ impl DbInner {
         }
     }
 
-    /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event: the
-    /// writer itself holds the writer state.
+    /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event:
+    /// the writer itself holds the writer state.
     pub(super) fn begin_stall(&self, cause: &'static str, queue: &Queue) -> Stall {
         let memory = queue.frozen.iter().map(|frozen| frozen.memtables.memory_bytes() as u64);
         let stall = Stall { cause, bytes: memory.sum(), began: Instant::now() };

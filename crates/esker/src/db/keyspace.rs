@@ -111,11 +111,12 @@ impl KeyspaceOptions {
     }
 }
 
-/// A keyspace: an ordered map of its own within a store, with its own key order and storage options.
+/// A keyspace: an ordered map of its own within a store, with its own key order and storage
+/// options.
 ///
 /// All keyspaces of a store share its log, memory and threads. A [`Batch`] over several of them is
-/// atomic, and a [`Snapshot`](crate::Snapshot) sees all of them at one moment. The methods of [`Db`]
-/// work on the keyspace `default`. A handle is cheap to clone, and keeps the store open.
+/// atomic, and a [`Snapshot`](crate::Snapshot) sees all of them at one moment. The methods of
+/// [`Db`] work on the keyspace `default`. A handle is cheap to clone, and keeps the store open.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -299,7 +300,8 @@ impl Keyspace {
     /// Deletes every key with one range tombstone. Snapshots still see the keys.
     ///
     /// # Errors
-    /// As [`Db::write`]; `InvalidArgument` for the default keyspace, whose keys have no upper bound.
+    /// As [`Db::write`]; `InvalidArgument` for the default keyspace, whose keys have no upper
+    /// bound.
     pub fn clear(&self) -> Result<()> {
         let Some(own) = self.own()? else {
             return Err(Error::invalid(
@@ -402,8 +404,8 @@ impl Keyspace {
         self.db.inner.compact_range(&own.tree, Some(start), Some(end))
     }
 
-    /// Returns the approximate number of table bytes of the keyspace. Data that is only in memory is
-    /// not counted.
+    /// Returns the approximate number of table bytes of the keyspace. Data that is only in memory
+    /// is not counted.
     ///
     /// # Errors
     /// As [`Db::approximate_size`]; `NotFound` when the keyspace was dropped.

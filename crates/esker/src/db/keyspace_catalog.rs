@@ -35,9 +35,9 @@ impl Db {
     ///
     /// # Errors
     /// * `InvalidArgument` when the keyspace exists with another key order or other options, when
-    ///   the name is empty, longer than 255 bytes or has control characters, when the merge operator
-    ///   or the compaction filter is unknown, or when the store already has 63 combinations of key
-    ///   order and storage options.
+    ///   the name is empty, longer than 255 bytes or has control characters, when the merge
+    ///   operator or the compaction filter is unknown, or when the store already has 63
+    ///   combinations of key order and storage options.
     /// * `ReadOnly`, `NoSpace`, `Io` when it must be created.
     pub fn keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
         if let Some(keyspace) = self.existing_keyspace(name)? {

@@ -58,13 +58,13 @@ impl Db {
         self.write_one(&WriteOptions::default(), user_bytes, encode)
     }
 
-    /// Sets `key` to `value` for the time `ttl`, which is rounded up to milliseconds. From then on the
-    /// pair does not exist: no read returns it, and flushes and compactions remove it. With a `ttl`
-    /// of zero it never exists. A `ttl` of 2^64 - 1 milliseconds or more never ends.
+    /// Sets `key` to `value` for the time `ttl`, which is rounded up to milliseconds. From then on
+    /// the pair does not exist: no read returns it, and flushes and compactions remove it. With a
+    /// `ttl` of zero it never exists. A `ttl` of 2^64 - 1 milliseconds or more never ends.
     ///
-    /// A snapshot, an iterator and a transaction judge every pair at the time at which they began. The
-    /// time is that of the [clock](crate::Options::clock), which never goes back while the store is
-    /// open.
+    /// A snapshot, an iterator and a transaction judge every pair at the time at which they began.
+    /// The time is that of the [clock](crate::Options::clock), which never goes back while the
+    /// store is open.
     ///
     /// ```
     /// # fn main() -> esker::Result<()> {
@@ -132,9 +132,9 @@ impl Db {
         self.inner.touch(None, key.as_ref(), ttl)
     }
 
-    /// Returns a copy of the value of `key`, and the time at which the pair expires, in milliseconds
-    /// since 1970 by the [clock](crate::Options::clock), or `None` if it does not expire. Returns
-    /// `None` when the key does not exist.
+    /// Returns a copy of the value of `key`, and the time at which the pair expires, in
+    /// milliseconds since 1970 by the [clock](crate::Options::clock), or `None` if it does not
+    /// expire. Returns `None` when the key does not exist.
     ///
     /// # Errors
     /// As [`Db::get`].
@@ -217,8 +217,8 @@ impl Batch {
         self
     }
 
-    /// Sets `key` to `value` in a keyspace, until `ttl` has passed since the write of the batch. See
-    /// [`Db::put_with_ttl`].
+    /// Sets `key` to `value` in a keyspace, until `ttl` has passed since the write of the batch.
+    /// See [`Db::put_with_ttl`].
     pub fn put_with_ttl_in(
         &mut self,
         keyspace: &Keyspace,

@@ -364,9 +364,10 @@ impl Db {
         writer.sync_logs(&*self.inner)
     }
 
-    /// Compacts the keys of the default keyspace between `start` and `end` (all its keys when `None`)
-    /// into the deepest level, drops deleted and overwritten entries, and waits until that is done.
-    /// [`Keyspace::compact_range`](crate::Keyspace::compact_range) does so for another keyspace.
+    /// Compacts the keys of the default keyspace between `start` and `end` (all its keys when
+    /// `None`) into the deepest level, drops deleted and overwritten entries, and waits until that
+    /// is done. [`Keyspace::compact_range`](crate::Keyspace::compact_range) does so for another
+    /// keyspace.
     pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.inner.compact_range(&self.inner.trees()[0], start, end)
     }

@@ -338,15 +338,15 @@ impl Replayed {
     }
 }
 
-/// Returns the number of operations in a record; `None` if any part is invalid, or names a tree that
-/// is not one of the first `trees`.
+/// Returns the number of operations in a record; `None` if any part is invalid, or names a tree
+/// that is not one of the first `trees`.
 fn count_operations(payload: &[u8], trees: usize) -> Option<u64> {
     let valid = |op: &ops::Op<'_>| (op.tree as usize) < trees;
     ops::Ops::new(payload).try_fold(0, |count, op| op.filter(valid).map(|_| count + 1))
 }
 
-/// Returns whether a log continues the records that were replayed. A log that does not is unused, or
-/// comes after a gap, or else is an error.
+/// Returns whether a log continues the records that were replayed. A log that does not is unused,
+/// or comes after a gap, or else is an error.
 fn is_next_log(
     reader: &mut LogReader,
     path: &Path,

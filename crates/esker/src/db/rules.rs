@@ -1,8 +1,8 @@
-//! The rules of keyspaces: what their settings name, found among the built-in and the given operators
-//! and filters.
+//! The rules of keyspaces: what their settings name, found among the built-in and the given
+//! operators and filters.
 //!
-//! Invariants: the settings of a keyspace are stored with it when it is created. Those of the default
-//! keyspace are stored when the store is first opened with its operator.
+//! Invariants: the settings of a keyspace are stored with it when it is created. Those of the
+//! default keyspace are stored when the store is first opened with its operator.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -119,8 +119,8 @@ pub(super) fn default_settings_change(
     Some(CatalogChange::DefaultSettings(settings))
 }
 
-/// Returns an error if the settings of a new keyspace name an operator or a filter that the store could
-/// not find when it is opened again with the same options.
+/// Returns an error if the settings of a new keyspace name an operator or a filter that the store
+/// could not find when it is opened again with the same options.
 pub(super) fn check_settings(settings: &Pairs, options: &Options) -> Result<()> {
     if let Some(name) = get(settings, MERGE_OPERATOR)
         && find_operator(name, options).is_none()
@@ -151,8 +151,8 @@ pub(super) fn rules_by_id(
     catalog.keyspaces().map(|spec| rules(spec)).collect()
 }
 
-/// Returns the keys of a tree whose keyspaces exist in the catalog. `main` has the rules of the default
-/// keyspace.
+/// Returns the keys of a tree whose keyspaces exist in the catalog. `main` has the rules of the
+/// default keyspace.
 pub(super) fn catalog_keys(
     catalog: &Catalog,
     tree: TreeId,

@@ -13,7 +13,8 @@ use crate::read::scan::DbIterator;
 /// The state of the store at one moment, readable until the snapshot is dropped.
 ///
 /// The versions of keys that a snapshot can see stay on disk until it is dropped, so an old
-/// snapshot costs space. A pair that had not expired when the snapshot was taken stays visible to it.
+/// snapshot costs space. A pair that had not expired when the snapshot was taken stays visible to
+/// it.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {

@@ -55,7 +55,8 @@ impl DbInner {
         LiveKeys::of(Box::new(move |id: KeyspaceId| keyspaces.lock().rules(id)))
     }
 
-    /// Returns the rules of a rewrite of a tree now. A compaction asks the filters for `filter_level`.
+    /// Returns the rules of a rewrite of a tree now. A compaction asks the filters for
+    /// `filter_level`.
     pub fn rewrite_rules(&self, tree: TreeId, filter_level: Option<usize>) -> RewriteRules<'_> {
         // The time comes first: see `base::expiry`.
         let now_ms = self.rules.clock.now_ms();

@@ -93,9 +93,9 @@ impl DbInner {
         outcome
     }
 
-    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns the
-    /// bytes of its key and value. No other write is committed between `make` and the commit. Returns
-    /// whether there was an operation.
+    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns
+    /// the bytes of its key and value. No other write is committed between `make` and the commit.
+    /// Returns whether there was an operation.
     pub fn write_made(
         &self,
         bytes: u64,
@@ -252,8 +252,8 @@ impl DbInner {
         self.wait_until_flushed(cause, |queue| queue.frozen.len() < most)
     }
 
-    /// Waits for flushes until `enough` returns true, because of `cause`. In manual background mode,
-    /// does the flushes.
+    /// Waits for flushes until `enough` returns true, because of `cause`. In manual background
+    /// mode, does the flushes.
     fn wait_until_flushed(
         &self,
         cause: &'static str,

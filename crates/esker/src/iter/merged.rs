@@ -1,9 +1,9 @@
 //! The pairs of a visible cursor that are neither plain puts nor tombstones: puts that expire, and
 //! keys with merge operands.
 //!
-//! Invariants: after a merge of operands, the pair is saved. Going forward, the source is then on an
-//! older version of the same key or on the next key. Going backward, it is on the last version of the
-//! previous key, as for other pairs. After an error the cursor is not valid.
+//! Invariants: after a merge of operands, the pair is saved. Going forward, the source is then on
+//! an older version of the same key or on the next key. Going backward, it is on the last version
+//! of the previous key, as for other pairs. After an error the cursor is not valid.
 
 use super::operands::{Operands, Resolver};
 use super::visible::{Place, VisibleCursor};
@@ -128,8 +128,8 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(())
     }
 
-    /// Collects the operands of the saved key, from the source's position on. Returns whether there is
-    /// a value below them, which is then `saved_value`.
+    /// Collects the operands of the saved key, from the source's position on. Returns whether there
+    /// is a value below them, which is then `saved_value`.
     fn collect(&mut self, operands: &mut Operands) -> Result<bool> {
         loop {
             operands.push(self.source.value());

@@ -1,7 +1,7 @@
 //! The merge operands of a key, and how a read makes a value of them.
 //!
-//! Invariants: operands are collected from the newest to the oldest, down to the value that they are
-//! merged into, a tombstone, or the end of the versions. The operator gets them oldest first.
+//! Invariants: operands are collected from the newest to the oldest, down to the value that they
+//! are merged into, a tombstone, or the end of the versions. The operator gets them oldest first.
 
 use std::sync::Arc;
 
@@ -74,7 +74,8 @@ pub struct Resolver {
     rules: Option<Arc<KeyspaceRules>>,
     /// The time of the read, in milliseconds since 1970.
     at_ms: u64,
-    /// Whether a key exists if it has an operand or a put that may have expired. Values are not made.
+    /// Whether a key exists if it has an operand or a put that may have expired. Values are not
+    /// made.
     keys_only: bool,
 }
 
@@ -102,7 +103,8 @@ impl Resolver {
         time_ms <= self.at_ms
     }
 
-    /// Writes to `out` the value of the stored key `key` after `operands` were merged into `existing`.
+    /// Writes to `out` the value of the stored key `key` after `operands` were merged into
+    /// `existing`.
     ///
     /// # Errors
     /// As [`merge`].

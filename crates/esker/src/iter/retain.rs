@@ -94,17 +94,19 @@ impl Retain {
     }
 
     /// Returns whether a put of the last key may get sequence number 0. `bottom` is that of
-    /// [`Retain::decide`]. Below a range tombstone that stays, even an older one, the entry must keep
-    /// its newer number.
+    /// [`Retain::decide`]. Below a range tombstone that stays, even an older one, the entry must
+    /// keep its newer number.
     pub(super) fn may_be_zero(&self, stripe: usize, bottom: bool) -> bool {
         bottom && stripe == 0 && !self.range_deletes.is_covered_at(self.passed)
     }
 
-    /// Returns whether a range tombstone hides from the readers of `stripe` everything that is older
-    /// than the entries of the last key that were kept.
-    pub(super) fn is_cut_below(&mut self, stripe: usize) -> bool {
+    /// Returns whether a range tombstone hides from the readers of `stripe` everything that is
+    /// older than the entries of the last key that were kept. `next` is the number of the next
+    /// entry of the key in the inputs. Versions below the inputs are older than every tombstone
+    /// over the key.
+    pub(super) fn is_cut_below(&mut self, stripe: usize, next: Option<SeqNo>) -> bool {
         let top = self.snapshots.get(stripe).copied().unwrap_or(SEQNO_MAX);
-        self.covering(top).is_some()
+        self.covering(top).is_some_and(|deleted| next.is_none_or(|next| deleted > next))
     }
 
     /// Advances to the range tombstones over `self.key`. Keys arrive in order, so the bounds

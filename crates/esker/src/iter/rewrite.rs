@@ -10,7 +10,8 @@
 //! 1. Entries of kinds other than put and tombstone, and filters, are the only cause of extra work.
 //! 2. Operands are combined only with operands and values of their own stripe, so a snapshot finds
 //!    what it saw. A value below a range tombstone, and no value at the bottom, count as such.
-//! 3. An unexpired put that expires is never combined with operands, because they stay when it goes.
+//! 3. An unexpired put that expires is never combined with operands, because they stay when it
+//!    goes.
 //! 4. A failure of an operator leaves the operands as they are. A panic of a filter ends its use.
 
 use std::sync::Arc;
@@ -164,8 +165,8 @@ impl<'a> Rewrite<'a> {
         Rewrite { order, retain, times_ms, now_ms, live, filter_level, counters, chain, merged }
     }
 
-    /// Returns whether compaction filters are asked, so that [`InputEntry::bottom`] must be exact for
-    /// every entry.
+    /// Returns whether compaction filters are asked, so that [`InputEntry::bottom`] must be exact
+    /// for every entry.
     #[inline]
     pub fn has_filter(&self) -> bool {
         self.filter_level.is_some()
@@ -194,7 +195,7 @@ impl<'a> Rewrite<'a> {
 
     /// Writes what was held back. Called after the last entry.
     pub fn finish(&mut self, out: &mut impl EntrySink) -> Result<()> {
-        if self.chain.is_active { self.close_chain(true, out) } else { Ok(()) }
+        if self.chain.is_active { self.close_chain(None, out) } else { Ok(()) }
     }
 
     fn add_special(&mut self, entry: InputEntry<'_>, out: &mut impl EntrySink) -> Result<()> {
@@ -202,7 +203,7 @@ impl<'a> Rewrite<'a> {
         if self.chain.is_active {
             let same = same_key(&self.order, entry.key, &self.chain.key);
             if !same || stripe != self.chain.stripe {
-                self.close_chain(!same, out)?;
+                self.close_chain(same.then_some(entry.seqno), out)?;
             }
         }
         if !self.live.contains(entry.key) {
@@ -238,8 +239,8 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Returns the kind of an entry for the readers that can see it. Of these, the snapshot at the top
-    /// of the entry's stripe has the earliest time.
+    /// Returns the kind of an entry for the readers that can see it. Of these, the snapshot at the
+    /// top of the entry's stripe has the earliest time.
     fn kind_now(&self, entry: &InputEntry<'_>, stripe: usize) -> Kind {
         if entry.kind != Kind::PutExpiring {
             return entry.kind;
@@ -295,9 +296,9 @@ impl<'a> Rewrite<'a> {
         written
     }
 
-    /// Writes the chain where its next older entry is known: a value, a tombstone or an entry that a
-    /// range tombstone hides. Returns `true` if the entry was merged with it, and `false` if the entry
-    /// is still to be written by `decision`.
+    /// Writes the chain where its next older entry is known: a value, a tombstone or an entry that
+    /// a range tombstone hides. Returns `true` if the entry was merged with it, and `false` if the
+    /// entry is still to be written by `decision`.
     fn fold(
         &mut self,
         entry: &InputEntry<'_>,
@@ -314,11 +315,11 @@ impl<'a> Rewrite<'a> {
         self.write_chain(base, entry.bottom, out)
     }
 
-    /// Writes the chain where no older entry of its stripe follows. `ends_key` says that no older
-    /// entry of the key follows at all.
-    fn close_chain(&mut self, ends_key: bool, out: &mut impl EntrySink) -> Result<()> {
-        let bottom = ends_key && self.chain.bottom;
-        let cut = self.retain.is_cut_below(self.chain.stripe);
+    /// Writes the chain where no older entry of its stripe follows. `next` is the number of the
+    /// next older entry of the key, if one follows.
+    fn close_chain(&mut self, next: Option<SeqNo>, out: &mut impl EntrySink) -> Result<()> {
+        let bottom = next.is_none() && self.chain.bottom;
+        let cut = self.retain.is_cut_below(self.chain.stripe, next);
         let base = if bottom || cut { Base::None } else { Base::Unknown };
         self.write_chain(base, bottom, out).map(drop)
     }
@@ -377,7 +378,8 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// Makes in `merged` the value of a chain above `existing`. Returns `false` if it cannot be made.
+    /// Makes in `merged` the value of a chain above `existing`. Returns `false` if it cannot be
+    /// made.
     fn merge(&mut self, chain: &Chain, existing: Option<&[u8]>) -> bool {
         let Some(rules) = known_rules(&mut self.live, &chain.key) else { return false };
         let merged = &mut self.merged;
@@ -459,7 +461,8 @@ impl<'a> Rewrite<'a> {
     }
 }
 
-/// Returns the rules of the keyspace of `key` if it exists and has a merge operator that is present.
+/// Returns the rules of the keyspace of `key` if it exists and has a merge operator that is
+/// present.
 fn known_rules<'l>(live: &'l mut LiveKeys, key: &[u8]) -> Option<&'l Arc<KeyspaceRules>> {
     live.rules(key).filter(|rules| rules.operator.as_ref().is_some_and(|known| known.is_known()))
 }

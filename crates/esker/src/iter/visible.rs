@@ -2,8 +2,8 @@
 //!
 //! Invariants while the cursor is valid:
 //! 1. It is positioned on the newest version of its key at or below the snapshot. That version is a
-//!    put that has not expired or a merge operand, and no range tombstone at or below the snapshot is
-//!    newer.
+//!    put that has not expired or a merge operand, and no range tombstone at or below the snapshot
+//!    is newer.
 //! 2. Going forward, the source is positioned on that version, and only the key is copied. Going
 //!    backward, the version is copied, because the source had to move past it to find it, to the
 //!    last version of the previous key. Of a merge operand the merged value is kept, in both

@@ -1,7 +1,7 @@
 //! The values that reads have made of many merge operands in a memtable.
 //!
-//! A key to which operands are merged all the time, such as a counter, has a long chain of them in a
-//! memtable, where nothing combines them. A read that walks a long chain keeps its result here. A
+//! A key to which operands are merged all the time, such as a counter, has a long chain of them in
+//! a memtable, where nothing combines them. A read that walks a long chain keeps its result here. A
 //! later read walks only the operands since. It buys reads of such a key a bounded cost; a key with
 //! short chains never comes here.
 //!

@@ -28,8 +28,8 @@ pub struct LevelCounters {
     pub table_gets: Striped,
 }
 
-/// Counters of what flushes and compactions do with merge operands, expired pairs and filtered pairs,
-/// and the last problem of a callback.
+/// Counters of what flushes and compactions do with merge operands, expired pairs and filtered
+/// pairs, and the last problem of a callback.
 #[derive(Debug, Default)]
 pub struct RewriteCounters {
     /// Merge operands that became part of a value or of another operand.
@@ -168,8 +168,8 @@ pub struct MemoryMetrics {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableEntry {
-    /// Tree of the file. Tree 0 holds the default keyspace. Keys of other trees begin with four bytes
-    /// that stand for their keyspace.
+    /// Tree of the file. Tree 0 holds the default keyspace. Keys of other trees begin with four
+    /// bytes that stand for their keyspace.
     pub tree: u32,
     /// Level of the file. A file with slices in several levels is listed once for each.
     pub level: usize,

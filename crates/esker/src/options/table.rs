@@ -77,9 +77,10 @@ macro_rules! rows {
             pub filter_policy: Option<std::sync::Arc<dyn crate::base::filter_policy::FilterPolicy>>,
             /// The merge operator of the default keyspace:
             /// [`built_in_merge_operator`](crate::built_in_merge_operator) or a custom one. The
-            /// manifest keeps its name. A store with a built-in operator needs no operator here when
-            /// it is opened again. Without its custom operator a store opens, merges are refused, and
-            /// reads of keys with operands return `Incompatible`. Another operator is refused.
+            /// manifest keeps its name. A store with a built-in operator needs no operator here
+            /// when it is opened again. Without its custom operator a store opens, merges are
+            /// refused, and reads of keys with operands return `Incompatible`. Another operator is
+            /// refused.
             pub merge_operator:
                 Option<std::sync::Arc<dyn crate::base::merge_operator::MergeOperator>>,
             /// Custom merge operators that keyspaces of the store name
@@ -90,8 +91,8 @@ macro_rules! rows {
             pub compaction_filter:
                 Option<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
             /// Compaction filters that keyspaces of the store name
-            /// ([`KeyspaceOptions::compaction_filter`](crate::KeyspaceOptions::compaction_filter)). A
-            /// keyspace whose filter is missing keeps every pair.
+            /// ([`KeyspaceOptions::compaction_filter`](crate::KeyspaceOptions::compaction_filter)).
+            /// A keyspace whose filter is missing keeps every pair.
             pub compaction_filters:
                 Vec<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
             /// The clock by which pairs expire. `None`: the clock of the system.

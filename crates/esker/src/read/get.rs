@@ -103,8 +103,8 @@ impl Found<'_> {
 }
 
 impl<'v> Lookup<'v> {
-    /// Applies `take` to `found` if it is a put that has not expired and that no range tombstone with
-    /// number `covered` hides.
+    /// Applies `take` to `found` if it is a put that has not expired and that no range tombstone
+    /// with number `covered` hides.
     #[inline]
     pub(super) fn if_visible<R>(
         &self,
@@ -145,8 +145,9 @@ impl<'v> Lookup<'v> {
     }
 
     /// Finds the value of `key` in `read_state` and applies `take` to it in place. Does not merge
-    /// operands ([`TableGet::Merge`]). `take` is called at the point where the value is found. If the location were returned through all callers,
-    /// each step would store it and reload it with other access widths, which stalls the processor.
+    /// operands ([`TableGet::Merge`]). `take` is called at the point where the value is found. If
+    /// the location were returned through all callers, each step would store it and reload it with
+    /// other access widths, which stalls the processor.
     #[inline]
     pub fn get_with<R>(
         &self,

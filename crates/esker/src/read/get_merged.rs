@@ -1,9 +1,9 @@
-//! Get of a key whose newest version is a merge operand: collects the versions that its value depends
-//! on, newest first, and merges them.
+//! Get of a key whose newest version is a merge operand: collects the versions that its value
+//! depends on, newest first, and merges them.
 //!
-//! Invariants: as for other gets, the sources are searched from the newest to the oldest, and a range
-//! tombstone found on the way hides every older version. The result of a long chain of operands stays
-//! with the memtable of its newest operand.
+//! Invariants: as for other gets, the sources are searched from the newest to the oldest, and a
+//! range tombstone found on the way hides every older version. The result of a long chain of
+//! operands stays with the memtable of its newest operand.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ struct Versions<'v> {
 }
 
 impl<'v> Lookup<'v> {
-    /// Returns the result of `take` on the value of `key` in `read_state`, whose newest version is a
-    /// merge operand. May read files.
+    /// Returns the result of `take` on the value of `key` in `read_state`, whose newest version is
+    /// a merge operand. May read files.
     ///
     /// # Errors
-    /// `Incompatible` when the merge operator is missing, `InvalidArgument` when it fails or panics;
-    /// the errors of reads.
+    /// `Incompatible` when the merge operator is missing, `InvalidArgument` when it fails or
+    /// panics; the errors of reads.
     #[cold]
     pub fn get_merged<R>(
         &self,

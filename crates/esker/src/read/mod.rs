@@ -1,8 +1,8 @@
 //! Layer 4: reads from a read state: the memtables and the version at one point in time.
 //!
 //! There is a read state for each tree, all of the same moment: the read state of tree 0 holds the
-//! others. A read state is taken before the sequence number of the read. A commit between the two is newer
-//! than the read state. It may be missing from the read, but only as a whole.
+//! others. A read state is taken before the sequence number of the read. A commit between the two
+//! is newer than the read state. It may be missing from the read, but only as a whole.
 
 mod counted_get;
 pub mod get;

@@ -4,8 +4,8 @@
 //! loop over the steps instead of one coroutine per key.)
 //!
 //! Invariants: the result equals that of one get per key at one sequence number. A key that a range
-//! tombstone covers in some source, that many tables may hold, or that has merge operands is read by a
-//! separate get.
+//! tombstone covers in some source, that many tables may hold, or that has merge operands is read
+//! by a separate get.
 
 use super::get::{Found, Lookup};
 use super::{ReadState, Slice};

@@ -319,9 +319,9 @@ impl DbIterator {
         if self.inside { self.cursor.value() } else { &[] }
     }
 
-    /// Returns the time at which the current pair expires, in milliseconds since 1970. Returns `None`
-    /// when the pair does not expire or the iterator is not [`valid`](DbIterator::valid). A pair that
-    /// expires when the iterator exists stays visible to it.
+    /// Returns the time at which the current pair expires, in milliseconds since 1970. Returns
+    /// `None` when the pair does not expire or the iterator is not [`valid`](DbIterator::valid). A
+    /// pair that expires when the iterator exists stays visible to it.
     ///
     /// ```
     /// # fn main() -> esker::Result<()> {

@@ -139,8 +139,8 @@ pub struct TableInfo {
     pub raw_bytes: u64,
     /// Number of puts that expire.
     pub expiring: u64,
-    /// Time at which every put of the table has expired, in milliseconds since 1970. `None` if there
-    /// is no such time, or no put that expires, or if the table has merge operands or range
+    /// Time at which every put of the table has expired, in milliseconds since 1970. `None` if
+    /// there is no such time, or no put that expires, or if the table has merge operands or range
     /// tombstones.
     pub expires_ms: Option<u64>,
     /// Hash of all entries and range tombstones in order. Equal content has an equal hash in any

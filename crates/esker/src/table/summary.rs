@@ -14,8 +14,8 @@ use super::TableInfo;
 /// The running summary.
 pub(super) struct Summary {
     info: TableInfo,
-    /// The latest time at which an entry expires. [`NEVER_MS`] if an entry that is no tombstone does
-    /// not expire.
+    /// The latest time at which an entry expires. [`NEVER_MS`] if an entry that is no tombstone
+    /// does not expire.
     latest_ms: u64,
 }
 

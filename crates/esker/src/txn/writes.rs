@@ -6,8 +6,8 @@
 //! ranges. A key that was written before a range delete gets a tombstone of its own from it. So a
 //! key with a version never depends on the ranges.
 //!
-//! A merge operand lies on the version that the key had before, which stays in the list `below`, or on
-//! the snapshot's value if the transaction had not written the key.
+//! A merge operand lies on the version that the key had before, which stays in the list `below`, or
+//! on the snapshot's value if the transaction had not written the key.
 //!
 //! A savepoint is a number of operations. A version replaces an older one only if no savepoint lies
 //! between the two, so that a rollback finds the older one.
@@ -76,7 +76,8 @@ impl Version {
         Version { op, value: None, is_operand: false, below: None }
     }
 
-    /// Returns the value or the operand, or `None` for a tombstone. `payload` are the encoded operations.
+    /// Returns the value or the operand, or `None` for a tombstone. `payload` are the encoded
+    /// operations.
     fn value<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
         let (at, len) = self.value?;
         payload.get(at as usize..at as usize + len as usize)
@@ -234,8 +235,8 @@ impl KeyspaceWrites {
         self.keys.insert(key, Slot { last: version, older: Vec::new() });
     }
 
-    /// Adds operation `op`, which merges an operand into `key`. `payload_bytes` and `operand_bytes` are
-    /// as for [`Version::put`].
+    /// Adds operation `op`, which merges an operand into `key`. `payload_bytes` and `operand_bytes`
+    /// are as for [`Version::put`].
     pub fn merge(
         &mut self,
         key: &[u8],

@@ -348,8 +348,8 @@ impl Batch {
         !self.ttls_at.is_empty()
     }
 
-    /// Returns the encoded operations as they are written at `now_ms`: puts that expire have the time
-    /// at which they do.
+    /// Returns the encoded operations as they are written at `now_ms`: puts that expire have the
+    /// time at which they do.
     pub(crate) fn payload_at(&self, now_ms: u64) -> Vec<u8> {
         let mut payload = self.payload.clone();
         for at in &self.ttls_at {

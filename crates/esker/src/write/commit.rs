@@ -312,9 +312,9 @@ impl Committer {
         Ok(holds)
     }
 
-    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns the
-    /// bytes of its key and value. The writer state is locked during both. A panic of `make` changes
-    /// nothing. Returns whether there was an operation.
+    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns
+    /// the bytes of its key and value. The writer state is locked during both. A panic of `make`
+    /// changes nothing. Returns whether there was an operation.
     pub fn commit_made(
         &self,
         durability: Durability,

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. The key of a put or a merge leaves the hints before its sequence number is published. Nothing
-//!    else makes a key visible: deletes and range deletions hide keys, and the replay of the logs at
-//!    open ends before the first hint exists. For the search, a pair that expires is visible for
+//!    else makes a key visible: deletes and range deletions hide keys, and the replay of the logs
+//!    at open ends before the first hint exists. For the search, a pair that expires is visible for
 //!    ever, because a snapshot may show it after it has expired.
 //! 2. A search for a hint runs under a watch. When the watch begins, all committed operations are
 //!    numbered up to `since`. Puts during the watch limit the range that is then added.

@@ -206,8 +206,8 @@ fn level_for(limits: &TreeLimits, bytes: u64) -> usize {
     (1..LEVELS - 1).find(|level| limits.capacity_bytes(*level) >= bytes).unwrap_or(LEVELS - 1)
 }
 
-/// Adds the content of a tree to `edit`: one run in `level`, with the guards that a compaction would
-/// create.
+/// Adds the content of a tree to `edit`: one run in `level`, with the guards that a compaction
+/// would create.
 fn add_content(edit: &mut VersionEdit, limits: &TreeLimits, level: usize, files: Vec<NewFile>) {
     let mut in_guard = 0;
     for file in files {

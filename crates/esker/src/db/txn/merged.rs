@@ -80,7 +80,8 @@ pub(super) struct MergedCursor {
 }
 
 impl MergedCursor {
-    /// Creates a cursor without a position, over the pairs of the snapshot `moment` within `bounds`.
+    /// Creates a cursor without a position, over the pairs of the snapshot `moment` within
+    /// `bounds`.
     pub fn new(
         shared: &Arc<Shared>,
         target: &Target<'_>,

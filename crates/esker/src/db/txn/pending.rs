@@ -1,5 +1,5 @@
-//! Values of a transaction's own writes: of a put at once, of merge operands with the value that they
-//! are merged into, which may be the snapshot's.
+//! Values of a transaction's own writes: of a put at once, of merge operands with the value that
+//! they are merged into, which may be the snapshot's.
 
 use crate::base::expiry::Moment;
 use crate::base::keyspace_rules::KeyspaceRules;

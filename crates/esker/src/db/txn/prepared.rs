@@ -43,8 +43,8 @@ impl Transaction {
     ///
     /// Until then, other transactions cannot write what it has written or read, and cannot read
     /// what it writes for an update: their commits return `Conflict`, and pessimistic ones wait for
-    /// its locks. Plain writes are not stopped; the commit writes over them. The time to live of a pair
-    /// begins with this call.
+    /// its locks. Plain writes are not stopped; the commit writes over them. The time to live of a
+    /// pair begins with this call.
     ///
     /// ```
     /// use esker::{Db, Options, TransactionOptions};

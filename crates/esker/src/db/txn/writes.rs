@@ -69,8 +69,8 @@ impl Transaction {
         self.write_at(Some(keyspace), key.as_ref(), Write::Put(value.as_ref(), Some(ttl)))
     }
 
-    /// Merges `operand` into the value of `key` at the commit. Later reads of the transaction see the
-    /// merged value. See [`Db::merge`](crate::Db::merge).
+    /// Merges `operand` into the value of `key` at the commit. Later reads of the transaction see
+    /// the merged value. See [`Db::merge`](crate::Db::merge).
     ///
     /// A merge protects its key as a put does: of two transactions that merge into the same key at
     /// the same time, one fails. [`Db::merge`](crate::Db::merge) outside of a transaction never

@@ -450,3 +450,29 @@ fn a_value_between_a_range_delete_and_a_snapshot_stays_below_its_operands() {
     assert_eq!(text(&db, "k").unwrap(), "y,z");
     assert_eq!(entries(&db), 1);
 }
+
+/// The keyspaces share a tree, so an iterator's cursor moves from one to the next.
+#[test]
+fn operands_of_a_neighbour_do_not_matter_to_an_iterator() {
+    let options = Options { merge_operator: Some(Arc::new(Join::default())), ..by_hand() };
+    let db = Db::open_on(MemFs::new(), dir(), options).unwrap();
+    let plain = KeyspaceOptions::default();
+    let before = db.keyspace("before", &plain).unwrap();
+    let counts = plain.clone().merge_operator("add_i64");
+    let counts = db.keyspace("counts", &counts).unwrap();
+    let after = db.keyspace("after", &plain).unwrap();
+    for keyspace in [&before, &after] {
+        keyspace.put("k", "text").unwrap();
+    }
+    for flushed in [false, true] {
+        counts.merge("k", "1").unwrap();
+        for (keyspace, value) in [(&before, "text"), (&after, "text"), (&counts, "1")] {
+            let value = if flushed && value == "1" { "2" } else { value };
+            let want = vec![(b"k".to_vec(), value.as_bytes().to_vec())];
+            assert_eq!(pairs(keyspace.iter().unwrap()), want);
+            let back: Result<Vec<_>, _> = keyspace.iter().unwrap().rev().collect();
+            assert_eq!(back.unwrap(), want);
+        }
+        db.flush().unwrap();
+    }
+}

@@ -323,7 +323,9 @@ impl RandomCalls {
                 return code;
             }
         }
-        self.transactions[at].model.reads.push((space, item));
+        let model = &mut self.transactions[at].model;
+        model.reads.push((space, item));
+        model.has_update_reads |= for_update;
         OK
     }
 
@@ -382,7 +384,7 @@ impl RandomCalls {
         }
         let model = &mut self.transactions[at].model;
         model.ended = true;
-        if !commits || model.ops.is_empty() {
+        if !commits || (model.ops.is_empty() && !model.has_update_reads) {
             assert_eq!(code, OK);
             return;
         }

@@ -11,6 +11,7 @@ use super::{copy_into, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::expiry::{self, TIME_BYTES};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
+use crate::base::keyspace::KeyspaceId;
 use crate::error::Result;
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -18,6 +19,11 @@ impl<C: Cursor> VisibleCursor<C> {
     /// operand is an error.
     pub fn set_resolver(&mut self, resolver: Resolver) {
         self.resolver = resolver;
+    }
+
+    /// Limits merges to the keys of one keyspace; see [`Resolver::limit_to`].
+    pub fn limit_to(&mut self, id: KeyspaceId) {
+        self.resolver.limit_to(id);
     }
 
     /// Returns how merge operands and puts that expire are read.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::base::keyspace::{KeyspaceId, keyspace_of};
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -77,18 +78,26 @@ pub struct Resolver {
     /// Whether a key exists if it has an operand or a put that may have expired. Values are not
     /// made.
     keys_only: bool,
+    /// The keyspace that is read, if its tree may have others.
+    keyspace: Option<KeyspaceId>,
 }
 
 impl Resolver {
     /// Returns the resolver of a read in a keyspace with `rules` at the time `at_ms`.
     pub fn new(rules: &Arc<KeyspaceRules>, at_ms: u64) -> Resolver {
         let rules = rules.operator.is_some().then(|| rules.clone());
-        Resolver { rules, at_ms, keys_only: false }
+        Resolver { rules, at_ms, keys_only: false, keyspace: None }
     }
 
     /// Returns the resolver of a search for keys that some reader may see, at whatever time.
     pub fn keys_only() -> Resolver {
         Resolver { keys_only: true, ..Resolver::default() }
+    }
+
+    /// Limits the merges to the keys of one keyspace. A cursor that moves beyond the keyspace may
+    /// stop on a key of another one, which has another operator.
+    pub fn limit_to(&mut self, id: KeyspaceId) {
+        self.keyspace = Some(id);
     }
 
     /// Returns whether values are not made.
@@ -104,7 +113,7 @@ impl Resolver {
     }
 
     /// Writes to `out` the value of the stored key `key` after `operands` were merged into
-    /// `existing`.
+    /// `existing`. A key of another keyspace gets no value: the reader does not pass it on.
     ///
     /// # Errors
     /// As [`merge`].
@@ -115,6 +124,9 @@ impl Resolver {
         operands: &Operands,
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        if self.keyspace.is_some_and(|id| keyspace_of(key) != Some(id)) {
+            return Ok(());
+        }
         match &self.rules {
             Some(rules) => merge(rules, key, existing, operands, out),
             None => Err(no_operator()),

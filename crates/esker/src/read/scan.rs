@@ -93,6 +93,7 @@ impl DbIterator {
     /// their prefix.
     pub(crate) fn in_keyspace(mut self, id: KeyspaceId) -> DbIterator {
         self.keyspace = Some(id);
+        self.cursor.limit_to(id);
         self
     }
 

@@ -57,6 +57,8 @@ pub struct Model {
     /// What was read with protection.
     pub reads: Vec<(usize, Item)>,
     pub has_free_reads: bool,
+    /// Whether a key that it has not written was read for an update.
+    pub has_update_reads: bool,
     /// Whether an iterator may have read more than `reads` has.
     pub is_loose: bool,
     locks: Vec<(usize, Item, bool)>,
@@ -73,6 +75,7 @@ impl Model {
             savepoints: Vec::new(),
             reads: Vec::new(),
             has_free_reads: false,
+            has_update_reads: false,
             is_loose: false,
             locks: Vec::new(),
         }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::base::keyspace::PREFIX_BYTES;
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -77,13 +78,16 @@ pub struct Resolver {
     /// Whether a key exists if it has an operand or a put that may have expired. Values are not
     /// made.
     keys_only: bool,
+    /// The prefix of the keys that the read is about. Other keys are not resolved: the read only
+    /// sees that it has reached them.
+    own_prefix: Option<[u8; PREFIX_BYTES]>,
 }
 
 impl Resolver {
     /// Returns the resolver of a read in a keyspace with `rules` at the time `at_ms`.
     pub fn new(rules: &Arc<KeyspaceRules>, at_ms: u64) -> Resolver {
         let rules = rules.operator.is_some().then(|| rules.clone());
-        Resolver { rules, at_ms, keys_only: false }
+        Resolver { rules, at_ms, ..Resolver::default() }
     }
 
     /// Returns the resolver of a search for keys that some reader may see, at whatever time.
@@ -91,10 +95,15 @@ impl Resolver {
         Resolver { keys_only: true, ..Resolver::default() }
     }
 
-    /// Returns whether values are not made.
+    /// Limits the resolver to keys that begin with `prefix`.
+    pub fn limit_to(&mut self, prefix: [u8; PREFIX_BYTES]) {
+        self.own_prefix = Some(prefix);
+    }
+
+    /// Returns whether no value is made of `key`.
     #[inline]
-    pub fn is_keys_only(&self) -> bool {
-        self.keys_only
+    pub fn is_keys_only(&self, key: &[u8]) -> bool {
+        self.keys_only || self.own_prefix.is_some_and(|own| !key.starts_with(&own))
     }
 
     /// Returns whether a pair with this time has expired.

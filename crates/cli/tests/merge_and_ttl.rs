@@ -11,7 +11,7 @@ fn operands_are_merged_by_the_operator_of_the_store() {
         assert_eq!(dir.ok(&["merge", "db", "visits", "add_i64", operand]), "");
     }
     assert_eq!(dir.ok(&["get", "db", "visits"]), "42\n");
-    dir.fails(&["merge", "db", "visits", "max", "5"], 2, "add_i64");
+    dir.fails(&["merge", "db", "visits", "max", "5"], 4, "add_i64");
     dir.fails(&["merge", "db", "visits", "add_i64", "five"], 2, "five");
     dir.fails(&["merge", "db", "visits", "multiply", "5"], 2, "multiply");
     assert_eq!(dir.ok(&["get", "db", "visits"]), "42\n");

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use common::{pairs, tiny_options};
 use esker::fs::{Fs, MemFs};
 use esker::{
-    Batch, BatchOp, Db, ErrorKind, KeyspaceOptions, MergeOperator, Options, TransactionOptions,
-    built_in_merge_operator,
+    Batch, BatchOp, Db, ErrorKind, KeyspaceOptions, MergeOperator, Options, ReadOptions,
+    TransactionOptions, built_in_merge_operator,
 };
 
 /// Joins operands, unless it was told to fail or to panic.
@@ -474,5 +475,61 @@ fn operands_of_a_neighbour_do_not_matter_to_an_iterator() {
             assert_eq!(back.unwrap(), want);
         }
         db.flush().unwrap();
+    }
+}
+
+#[test]
+fn a_failure_outside_of_the_bounds_of_an_iterator_is_not_its_error() {
+    let join = Arc::new(Join::default());
+    let options = Options {
+        merge_operator: Some(join.clone()),
+        merge_operators: vec![join.clone()],
+        ..by_hand()
+    };
+    let db = open(&MemFs::new(), &options);
+    let plain = KeyspaceOptions::default();
+    let with = KeyspaceOptions::default().merge_operator("test.Join");
+    // The keys of the three share a tree, in this order.
+    let [before, own, after] = [("before", &with), ("own", &plain), ("after", &with)]
+        .map(|(name, options)| db.keyspace(name, options).unwrap());
+    before.merge("k", "x").unwrap();
+    after.merge("k", "x").unwrap();
+    for key in ["b", "c"] {
+        db.put(key, "v").unwrap();
+        own.put(key, "v").unwrap();
+    }
+    db.merge("a", "x").unwrap();
+    db.merge("d", "x").unwrap();
+    for in_tables in [false, true] {
+        if in_tables {
+            join.fails.store(false, Relaxed);
+            db.flush().unwrap();
+        }
+        join.fails.store(true, Relaxed);
+        let keys = [b"b".to_vec(), b"c".to_vec()];
+        let of = |iter: esker::DbIterator| iter.map(|pair| pair.unwrap().0).collect::<Vec<_>>();
+        assert_eq!(of(own.iter().unwrap()), keys);
+        assert!(
+            own.iter().unwrap().rev().map(|pair| pair.unwrap().0).eq(keys.iter().rev().cloned())
+        );
+        assert_eq!(of(db.range("b".."d").unwrap()), keys);
+        assert_eq!(of(db.range("b"..="c").unwrap()), keys);
+        assert!(
+            db.range("b".."d")
+                .unwrap()
+                .rev()
+                .map(|pair| pair.unwrap().0)
+                .eq(keys.iter().rev().cloned())
+        );
+        let bounds = (Bound::Excluded(b"a".to_vec()), Bound::Excluded(b"d".to_vec()));
+        let both = db.iter_with(&ReadOptions::default(), bounds).unwrap();
+        assert_eq!(of(both), keys);
+        let mut iter = db.iter().unwrap();
+        iter.seek("c").unwrap();
+        assert!(iter.move_next().unwrap_err().message().contains("told to fail"));
+        assert!(!iter.valid() && iter.value().is_empty());
+        iter.seek("b").unwrap();
+        assert!(iter.move_prev().is_err());
+        assert!(before.iter().unwrap().seek_to_first().is_err());
     }
 }

@@ -11,7 +11,7 @@ use super::{copy_into, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::expiry::{self, TIME_BYTES};
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
-use crate::base::keyspace::KeyspaceId;
+use crate::base::keyspace::PREFIX_BYTES;
 use crate::error::Result;
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -21,9 +21,15 @@ impl<C: Cursor> VisibleCursor<C> {
         self.resolver = resolver;
     }
 
-    /// Limits merges to the keys of one keyspace; see [`Resolver::limit_to`].
-    pub fn limit_to(&mut self, id: KeyspaceId) {
-        self.resolver.limit_to(id);
+    /// Limits the keys whose values are made to those that begin with `prefix`.
+    pub fn limit_to(&mut self, prefix: [u8; PREFIX_BYTES]) {
+        self.resolver.limit_to(prefix);
+    }
+
+    /// Returns whether the last move returned an error of the merge operator, and the cursor stands
+    /// on its key.
+    pub fn is_on_failure(&self) -> bool {
+        self.valid && self.has_failed && self.place == Place::Saved && !self.is_in_batch()
     }
 
     /// Returns how merge operands and puts that expire are read.
@@ -67,7 +73,7 @@ impl<C: Cursor> VisibleCursor<C> {
             return Ok(false);
         }
         self.seqno = seqno;
-        if self.resolver.is_keys_only() {
+        if self.resolver.is_keys_only(self.source.key()) {
             self.place = Place::Source;
         } else if kind == Kind::PutExpiring {
             if self.resolver.is_expired(expiry::split(self.source.value()).0) {
@@ -75,9 +81,11 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             self.place = Place::Expiring;
         } else {
-            self.merge_versions()?;
+            let merged = self.merge_versions();
+            self.valid = self.has_failed;
             self.saved_time_ms = expiry::NEVER_MS;
             self.place = Place::Saved;
+            merged?;
         }
         self.valid = true;
         Ok(true)
@@ -87,7 +95,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// `false` if the pair is invisible.
     #[cold]
     pub(super) fn settle_special_backward(&mut self, kind: Kind) -> Result<bool> {
-        if self.resolver.is_keys_only() {
+        if self.resolver.is_keys_only(&self.saved_key) {
             return Ok(true);
         }
         if kind == Kind::PutExpiring {
@@ -100,9 +108,14 @@ impl<C: Cursor> VisibleCursor<C> {
         }
         // The operands are merged from the newest version on.
         self.source.seek(&self.saved_key, self.snapshot)?;
-        self.merge_versions()?;
-        self.source.seek_before(&self.saved_key, SEQNO_MAX)?;
-        Ok(true)
+        let merged = self.merge_versions();
+        if merged.is_ok() || self.has_failed {
+            let moved = self.source.seek_before(&self.saved_key, SEQNO_MAX);
+            self.has_failed &= moved.is_ok();
+            moved?;
+        }
+        (self.valid, self.place) = (self.has_failed, Place::Saved);
+        merged.map(|()| true)
     }
 
     /// Moves to the next key after a pair that was merged.
@@ -116,6 +129,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Moves the source from the newest visible version of a key over the versions that its value
     /// depends on, and saves the key and the value.
     fn merge_versions(&mut self) -> Result<()> {
+        self.has_failed = false;
         copy_into(&mut self.saved_key, self.source.key());
         let mut operands = std::mem::take(&mut self.operands);
         let merged = self.merge_into_saved(&mut operands);
@@ -129,9 +143,10 @@ impl<C: Cursor> VisibleCursor<C> {
         let has_value = self.collect(operands)?;
         let mut merged = Vec::new();
         let existing = has_value.then_some(&self.saved_value[..]);
-        self.resolver.merge(&self.saved_key, existing, operands, &mut merged)?;
-        self.saved_value = merged;
-        Ok(())
+        let outcome = self.resolver.merge(&self.saved_key, existing, operands, &mut merged);
+        self.has_failed = outcome.is_err();
+        self.saved_value = if self.has_failed { Vec::new() } else { merged };
+        outcome
     }
 
     /// Collects the operands of the saved key, from the source's position on. Returns whether there

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::base::keyspace::{KeyspaceId, keyspace_of};
+use crate::base::keyspace::PREFIX_BYTES;
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -78,15 +78,16 @@ pub struct Resolver {
     /// Whether a key exists if it has an operand or a put that may have expired. Values are not
     /// made.
     keys_only: bool,
-    /// The keyspace that is read, if its tree may have others.
-    keyspace: Option<KeyspaceId>,
+    /// The prefix of the keys that the read is about. Other keys are not resolved: the read only
+    /// sees that it has reached them.
+    own_prefix: Option<[u8; PREFIX_BYTES]>,
 }
 
 impl Resolver {
     /// Returns the resolver of a read in a keyspace with `rules` at the time `at_ms`.
     pub fn new(rules: &Arc<KeyspaceRules>, at_ms: u64) -> Resolver {
         let rules = rules.operator.is_some().then(|| rules.clone());
-        Resolver { rules, at_ms, keys_only: false, keyspace: None }
+        Resolver { rules, at_ms, ..Resolver::default() }
     }
 
     /// Returns the resolver of a search for keys that some reader may see, at whatever time.
@@ -94,16 +95,15 @@ impl Resolver {
         Resolver { keys_only: true, ..Resolver::default() }
     }
 
-    /// Limits the merges to the keys of one keyspace. A cursor that moves beyond the keyspace may
-    /// stop on a key of another one, which has another operator.
-    pub fn limit_to(&mut self, id: KeyspaceId) {
-        self.keyspace = Some(id);
+    /// Limits the resolver to keys that begin with `prefix`.
+    pub fn limit_to(&mut self, prefix: [u8; PREFIX_BYTES]) {
+        self.own_prefix = Some(prefix);
     }
 
-    /// Returns whether values are not made.
+    /// Returns whether no value is made of `key`.
     #[inline]
-    pub fn is_keys_only(&self) -> bool {
-        self.keys_only
+    pub fn is_keys_only(&self, key: &[u8]) -> bool {
+        self.keys_only || self.own_prefix.is_some_and(|own| !key.starts_with(&own))
     }
 
     /// Returns whether a pair with this time has expired.
@@ -113,7 +113,7 @@ impl Resolver {
     }
 
     /// Writes to `out` the value of the stored key `key` after `operands` were merged into
-    /// `existing`. A key of another keyspace gets no value: the reader does not pass it on.
+    /// `existing`.
     ///
     /// # Errors
     /// As [`merge`].
@@ -124,9 +124,6 @@ impl Resolver {
         operands: &Operands,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        if self.keyspace.is_some_and(|id| keyspace_of(key) != Some(id)) {
-            return Ok(());
-        }
         match &self.rules {
             Some(rules) => merge(rules, key, existing, operands, out),
             None => Err(no_operator()),

@@ -64,6 +64,8 @@ pub struct VisibleCursor<C: Cursor> {
     pub(super) saved_value: Vec<u8>,
     /// Time at which the saved pair expires.
     pub(super) saved_time_ms: u64,
+    /// Whether the merge operator failed on the saved key.
+    pub(super) has_failed: bool,
     pub(super) resolver: Resolver,
     /// Buffer for the operands of a key.
     pub(super) operands: Operands,
@@ -135,6 +137,7 @@ impl<C: Cursor> VisibleCursor<C> {
             saved_key: Vec::new(),
             saved_value: Vec::new(),
             saved_time_ms: expiry::NEVER_MS,
+            has_failed: false,
             resolver: Resolver::default(),
             operands: Operands::default(),
             lookup_at: u64::MAX,

@@ -9,15 +9,6 @@ use calls::{Api, Handle, Iter, Place, Scan, Start, Store, kind, start};
 use esker_rocksdb as _;
 
 unsafe extern "C" {
-    fn rocksdb_merge(
-        db: Handle,
-        options: Handle,
-        key: Start,
-        len: usize,
-        value: Start,
-        value_len: usize,
-        error: Place,
-    );
     fn rocksdb_writebatch_put_cf_with_ts(
         batch: Handle,
         family: Handle,
@@ -244,10 +235,6 @@ fn refusals_name_the_function() {
     // SAFETY: objects of this library; buffers live through the calls.
     unsafe {
         let (db, write) = (store.db, store.write);
-        let merged =
-            api.checked(|error| rocksdb_merge(db, write, start(b"k"), 1, start(b"v"), 1, error));
-        let message = merged.unwrap_err();
-        assert_eq!(message, "Not implemented: Provide a merge_operator when opening DB");
         let options = (api.rocksdb_options_create)();
         let path = text(dir.path().join("paths").to_str().unwrap());
         let batch = (api.rocksdb_writebatch_create)();

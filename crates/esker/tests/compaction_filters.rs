@@ -161,3 +161,56 @@ fn a_keyspace_without_its_filter_keeps_every_pair() {
     let own = db.existing_keyspace("own").unwrap().unwrap();
     assert_eq!(text(pairs(own.iter().unwrap())), "k=remove");
 }
+
+/// Makes a filter of each compaction, which removes all pairs but the first one.
+#[derive(Default)]
+struct PerCompaction {
+    made: AtomicU64,
+}
+
+/// The filter of a compaction.
+struct KeepsFirst {
+    asked: AtomicU64,
+}
+
+impl CompactionFilter for PerCompaction {
+    fn name(&self) -> &str {
+        "test.PerCompaction"
+    }
+    fn filter(&self, _level: usize, _key: &[u8], _value: &[u8]) -> FilterDecision {
+        panic!("the filter of the compaction is asked instead")
+    }
+    fn for_compaction(&self) -> Option<Arc<dyn CompactionFilter>> {
+        self.made.fetch_add(1, Relaxed);
+        Some(Arc::new(KeepsFirst { asked: AtomicU64::new(0) }))
+    }
+}
+
+impl CompactionFilter for KeepsFirst {
+    fn name(&self) -> &str {
+        "test.KeepsFirst"
+    }
+    fn filter(&self, _level: usize, _key: &[u8], _value: &[u8]) -> FilterDecision {
+        match self.asked.fetch_add(1, Relaxed) {
+            0 => FilterDecision::Keep,
+            _ => FilterDecision::Remove,
+        }
+    }
+}
+
+#[test]
+fn a_filter_may_be_made_for_each_compaction() {
+    let filter = Arc::new(PerCompaction::default());
+    let options = Options { compaction_filter: Some(filter.clone()), ..tiny_options() };
+    let db = open(Options { background_threads: Some(0), auto_compaction: false, ..options });
+    for key in ["a", "b", "c"] {
+        db.put(key, "1").unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    assert_eq!(text(pairs(db.iter().unwrap())), "a=1");
+    db.put("b", "2").unwrap();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(text(pairs(db.iter().unwrap())), "a=1");
+    assert_eq!(filter.made.load(Relaxed), 2);
+    assert!(db.metrics().callback_problem.is_none());
+}

@@ -3,6 +3,8 @@
 //! Invariants: a filter is asked only about pairs that no snapshot sees. Its panic does not leave
 //! the call.
 
+use std::sync::Arc;
+
 use super::panics::catch_panic;
 
 /// What a compaction filter decides about a pair.
@@ -50,6 +52,39 @@ pub trait CompactionFilter: Send + Sync + 'static {
     fn name(&self) -> &str;
     /// Decides about a pair that a compaction writes to `level`.
     fn filter(&self, level: usize, key: &[u8], value: &[u8]) -> FilterDecision;
+    /// Returns a filter of one compaction, or of one of the parts that a compaction is split into.
+    /// The compaction asks it in place of `self`, from one thread at a time and in the order of the
+    /// keys, and drops it at the end. Default: `None`, so the compaction asks `self`.
+    fn for_compaction(&self) -> Option<Arc<dyn CompactionFilter>> {
+        None
+    }
+}
+
+/// The filter of one compaction, and the one that made it.
+pub struct StartedFilter {
+    origin: Arc<dyn CompactionFilter>,
+    own: Option<Arc<dyn CompactionFilter>>,
+}
+
+impl StartedFilter {
+    /// Starts a filter for a compaction. A panic becomes a message.
+    pub fn start(origin: &Arc<dyn CompactionFilter>) -> Result<StartedFilter, String> {
+        let own = catch_panic(|| origin.for_compaction()).map_err(|cause| {
+            let name = filter_name(&**origin);
+            format!("the compaction filter {name:?} panicked at its start ({cause})")
+        })?;
+        Ok(StartedFilter { origin: origin.clone(), own })
+    }
+
+    /// Returns whether `origin` made this filter.
+    pub fn is_of(&self, origin: &Arc<dyn CompactionFilter>) -> bool {
+        Arc::ptr_eq(&self.origin, origin)
+    }
+
+    /// Returns the filter that is asked.
+    pub fn asked(&self) -> &dyn CompactionFilter {
+        self.own.as_deref().unwrap_or(&*self.origin)
+    }
 }
 
 /// Asks `filter` about a pair. A panic becomes a message.

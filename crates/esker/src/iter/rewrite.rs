@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::operands::{LONG_CHAIN, Operands};
 use super::retain::{Decision, Retain};
 use super::{copy_into, same_key};
-use crate::base::compaction_filter::{self, FilterDecision};
+use crate::base::compaction_filter::{self, FilterDecision, StartedFilter};
 use crate::base::expiry::{self, Moment, TIME_BYTES};
 use crate::base::key::{Kind, SeqNo, VALUE_BYTES_MAX};
 use crate::base::keyspace::LiveKeys;
@@ -84,6 +84,8 @@ pub struct Rewrite<'a> {
     now_ms: u64,
     live: LiveKeys,
     filter_level: Option<usize>,
+    /// The filter that was asked last.
+    filter: Option<StartedFilter>,
     counters: &'a RewriteCounters,
     chain: Chain,
     /// Buffer for merged values.
@@ -161,8 +163,19 @@ impl<'a> Rewrite<'a> {
         let retain = Retain::new(order.clone(), rules.seqnos(), range_deletes);
         let RewriteRules { snapshots, now_ms, live, filter_level, counters } = rules;
         let times_ms = snapshots.iter().map(|snapshot| snapshot.at_ms).collect();
-        let (chain, merged) = (Chain::default(), Vec::new());
-        Rewrite { order, retain, times_ms, now_ms, live, filter_level, counters, chain, merged }
+        let (filter, chain, merged) = (None, Chain::default(), Vec::new());
+        Rewrite {
+            order,
+            retain,
+            times_ms,
+            now_ms,
+            live,
+            filter_level,
+            filter,
+            counters,
+            chain,
+            merged,
+        }
     }
 
     /// Returns whether compaction filters are asked, so that [`InputEntry::bottom`] must be exact
@@ -440,8 +453,16 @@ impl<'a> Rewrite<'a> {
         let Some(filter) = &rules.filter else { return FilterDecision::Keep };
         let is_expiring = put.kind == Kind::PutExpiring;
         let value = if is_expiring { expiry::split(put.value).1 } else { put.value };
-        let problem = match compaction_filter::ask(&**filter, level, rules.user_key(put.key), value)
-        {
+        let started = match self.filter.take().filter(|started| started.is_of(filter)) {
+            Some(started) => Ok(started),
+            None => StartedFilter::start(filter),
+        };
+        let answer = started.and_then(|started| {
+            let key = rules.user_key(put.key);
+            let asked = self.filter.insert(started).asked();
+            compaction_filter::ask(asked, level, key, value)
+        });
+        let problem = match answer {
             Ok(FilterDecision::Replace(value)) if value.len() > VALUE_BYTES_MAX => {
                 "a compaction filter replaced a value by one over 1 GiB; the value stays"
                     .to_string()

@@ -21,6 +21,7 @@ const SOURCES: &[&str] = &[
     "own/iter.rs",
     "own/keyspace.rs",
     "own/keyspace_data.rs",
+    "own/merge_and_ttl.rs",
     "own/transaction.rs",
     "own/transaction_data.rs",
     "own/backup.rs",

@@ -1,12 +1,12 @@
 //! Tracks which caller-supplied function a thread is running, to detect re-entrant calls.
 //!
-//! A store calls its comparator or filter in the middle of another call. The calling thread may
+//! A store calls its comparator, filter, merge operator or compaction filter in the middle of another call. The calling thread may
 //! hold the store's locks then, so a re-entrant call could wait for its own thread and deadlock.
 //!
 //! Invariants:
-//! 1. Within a comparator or filter, the handle of its store refuses every call.
-//! 2. Calls on other stores are allowed. Exception: within nested functions, every store with a
-//!    comparator or filter refuses its calls.
+//! 1. Within one of these functions, the handle of its store refuses every call.
+//! 2. Calls on other stores are allowed. Exception: within nested functions, every store with
+//!    such a function refuses its calls.
 //!
 //! A function that waits for another thread that uses the store is not detected.
 
@@ -25,7 +25,8 @@ thread_local! {
     static FUNCTION: Cell<usize> = const { Cell::new(NONE) };
 }
 
-/// Addresses of a store's comparators, also those of its keyspaces, and of its filter.
+/// Addresses of a store's comparators, merge operators and compaction filters, also those of its
+/// keyspaces, and of its filter.
 #[derive(Debug, Default)]
 pub struct Functions(Vec<usize>);
 
@@ -39,6 +40,10 @@ pub fn functions_of(options: &Options) -> Functions {
     let mut functions: Vec<usize> = comparators.collect();
     let filter = options.filter_policy.as_ref();
     functions.extend(filter.map(|filter| Arc::as_ptr(filter).cast::<()>().addr()));
+    let operators = options.merge_operator.iter().chain(&options.merge_operators);
+    functions.extend(operators.map(|operator| Arc::as_ptr(operator).cast::<()>().addr()));
+    let filters = options.compaction_filter.iter().chain(&options.compaction_filters);
+    functions.extend(filters.map(|filter| Arc::as_ptr(filter).cast::<()>().addr()));
     Functions(functions)
 }
 

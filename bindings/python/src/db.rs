@@ -348,9 +348,10 @@ impl DB {
     /// 'esker.bytewise', which is the default. The options are those of ``esker.options()`` that a
     /// keyspace can have of its own, such as ``compression='none'``; the others are the database's.
     /// ``merge`` is the merge operator: a name, as for ``DB``, or a function of ``merge_operators``.
-    /// ``ttl`` is the time to live, in seconds, of pairs that are put without one. All these are stored with the keyspace. Raises Error if it exists with others, and
-    /// for a name that is empty, longer than 255 bytes or has control characters; ValueError and
-    /// TypeError for an unknown order and for invalid options; IOError.
+    /// ``ttl`` is the time to live, in seconds, of pairs that are put without one. All these
+    /// are stored with the keyspace. Raises Error if it exists with others, for an unknown merge
+    /// operator, and for a name that is empty, longer than 255 bytes or has control characters;
+    /// ValueError and TypeError for an unknown order and for invalid options; IOError.
     #[pyo3(signature = (name, *, order=None, merge=None, ttl=None, **options))]
     fn keyspace(
         slf: &Bound<'_, Self>,

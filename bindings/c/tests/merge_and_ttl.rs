@@ -2,7 +2,9 @@
 //!
 //! Invariants: each handle is freed once, and each code is checked. No test waits for a time.
 
+#[allow(dead_code, reason = "these tests use a part of the helpers")]
 mod common;
+#[allow(dead_code, reason = "as above")]
 mod keyspace_handles;
 
 use std::ffi::{CStr, c_char, c_void};
@@ -208,10 +210,8 @@ fn default_of(store: &Store) -> Space {
 
 fn compact(space: &Space) {
     // SAFETY: nulls mean no bounds.
-    assert_eq!(
-        unsafe { esker_keyspace_compact_range(space.get(), null(), 0, null(), 0, None) },
-        OK
-    );
+    let code = unsafe { esker_keyspace_compact_range(space.get(), null(), 0, null(), 0, None) };
+    assert_eq!(code, OK);
 }
 
 #[test]

@@ -15,7 +15,6 @@ _Isolation = Literal["snapshot", "serializable"]
 _Concurrency = Literal["optimistic", "pessimistic"]
 _Order = Callable[[bytes, bytes], int]
 _Merge = Callable[[bytes, bytes | None, list[bytes]], Buffer]
-_PartialMerge = Callable[[bytes, list[bytes]], Buffer | None]
 _Exc = type[BaseException] | BaseException | TracebackType | None
 
 __version__: str

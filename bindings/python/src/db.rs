@@ -52,13 +52,13 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 /// a keyspace of such an order is opened only with it.
 ///
 /// ``merge`` is the merge operator of the database: the name of a built-in one (``add_i64``,
-/// ``add_u64``, ``max``, ``min``, ``append``, ``append(,)``, ``set_union``), or a name or a function
-/// of ``merge_operators``. That is a dict from permanent names to functions of the key, the existing
-/// value (None if there is none) and the list of operands, oldest first, that return the value; or
-/// to tuples of such a function and a function of the key and several operands, which returns one
-/// operand or None. Reads and threads of the database call them for operands in any grouping, so the
-/// result must not depend on it. They must not use the database. If one raises, the read raises
-/// Error and no operand is lost.
+/// ``add_u64``, ``max``, ``min``, ``append``, ``append(,)``, ``set_union``), or a name or a
+/// function of ``merge_operators``. That is a dict from permanent names to functions of the key,
+/// the existing value (None if there is none) and the list of operands, oldest first, that return
+/// the value; or to tuples of such a function and a function of the key and several operands, which
+/// returns one operand or None. Reads and threads of the database call them for operands in any
+/// grouping, so the result must not depend on it. They must not use the database. If one raises,
+/// the read raises Error and no operand is lost.
 ///
 /// Many threads may use a database concurrently, and close it during other calls. In the child of a
 /// fork, the database is closed.
@@ -180,8 +180,8 @@ impl DB {
         self.part.put(py, &key, &value, ttl, sync)
     }
 
-    /// Merges ``operand`` into the value of ``key`` by the merge operator (``merge`` of the database
-    /// or the keyspace). Writes only the operand; reads make the value. Not in plyvel.
+    /// Merges ``operand`` into the value of ``key`` by the merge operator (``merge`` of the
+    /// database or the keyspace). Writes only the operand; reads make the value. Not in plyvel.
     ///
     /// Raises Error without a merge operator, and if the operator refuses the operand.
     #[pyo3(signature = (key, operand, *, sync=false))]
@@ -347,11 +347,11 @@ impl DB {
     /// ``order`` is the name of its key order: one of ``key_orders``, 'esker.reverse' or
     /// 'esker.bytewise', which is the default. The options are those of ``esker.options()`` that a
     /// keyspace can have of its own, such as ``compression='none'``; the others are the database's.
-    /// ``merge`` is the merge operator: a name, as for ``DB``, or a function of ``merge_operators``.
-    /// ``ttl`` is the time to live, in seconds, of pairs that are put without one. All these
-    /// are stored with the keyspace. Raises Error if it exists with others, for an unknown merge
-    /// operator, and for a name that is empty, longer than 255 bytes or has control characters;
-    /// ValueError and TypeError for an unknown order and for invalid options; IOError.
+    /// ``merge`` is the merge operator: a name, as for ``DB``, or a function of
+    /// ``merge_operators``. ``ttl`` is the time to live, in seconds, of pairs that are put without
+    /// one. All these are stored with the keyspace. Raises Error if it exists with others, for an
+    /// unknown merge operator, and for a name that is empty, longer than 255 bytes or has control
+    /// characters; ValueError and TypeError for an unknown order and for invalid options; IOError.
     #[pyo3(signature = (name, *, order=None, merge=None, ttl=None, **options))]
     fn keyspace(
         slf: &Bound<'_, Self>,

@@ -149,8 +149,8 @@ unsafe fn set_name(
 
 /// Sets the merge operator by its name: a built-in one (see `esker_options_set_merge_operator`), or
 /// one that was added to the options with which the store is opened
-/// (`esker_options_add_merge_operator`). Default: none, so merges are refused. `esker_keyspace_open`
-/// fails for any other name.
+/// (`esker_options_add_merge_operator`). Default: none, so merges are refused.
+/// `esker_keyspace_open` fails for any other name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_keyspace_options_set_merge_operator(
     options: Option<&mut esker_keyspace_options_t>,

@@ -21,9 +21,10 @@
  *
  * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
  * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
- * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions (comparators, filters) are
- * called from any thread. They must not throw or jump out, and must not use the store they are
- * called for: its functions then fail with ESKER_INVALID_ARGUMENT.
+ * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
+ * (comparators, filters, merge operators, compaction filters) are called from any thread, by
+ * several at once. They must not throw or jump out, and must not use the store they are called
+ * for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *
  * Keys have at most 1 MiB, values at most 1 GiB.
  */
@@ -76,6 +77,15 @@
 // Transactions wait for each other's locks; nothing was written. Run the transaction again.
 #define ESKER_DEADLOCK 13
 
+// Decision of a compaction filter: the pair stays as it is.
+#define ESKER_FILTER_KEEP 0
+
+// Decision of a compaction filter: the pair is deleted.
+#define ESKER_FILTER_REMOVE 1
+
+// Decision of a compaction filter: the pair gets a new value.
+#define ESKER_FILTER_REPLACE 2
+
 // The store's option `durability` decides.
 #define ESKER_DURABILITY_DEFAULT 0
 
@@ -96,6 +106,15 @@
 
 // Kind of an operation: a deletion of the keys from a start (inclusive) to an end (exclusive).
 #define ESKER_OPERATION_DELETE_RANGE 3
+
+// Kind of an operation: a put of a key and a value that expires.
+#define ESKER_OPERATION_PUT_WITH_TTL 4
+
+// Kind of an operation: a merge of an operand into the value of a key.
+#define ESKER_OPERATION_MERGE 5
+
+// A time to live that never ends, and the time at which a pair expires that does not expire.
+#define ESKER_NEVER_MS UINT64_MAX
 
 // The transaction reads the store as of one moment. Its commit fails if another commit has written
 // a key that it writes.
@@ -161,6 +180,48 @@ typedef char *(*esker_create_filter_t)(void*, const char*const *, const size_t*,
 // Returns whether a filter may contain a key; 0 means that it does not.
 typedef uint8_t (*esker_may_match_t)(void*, const char*, size_t, const char*, size_t);
 
+// Makes the value of a key: state, key, its length, the existing value (NULL if the key does not
+// exist or has expired), its length, the operands, their lengths, the number of operands (at least
+// 1, oldest first), the place for the length of the value, and the place for a reason. Returns the
+// value, allocated with `malloc`, and stores its length; an empty value is not NULL either. NULL
+// means that there is no such value: the function may then store a reason, a UTF-8 string
+// allocated with `malloc`.
+typedef uint8_t *(*esker_full_merge_t)(void*,
+                                       const uint8_t*,
+                                       size_t,
+                                       const uint8_t*,
+                                       size_t,
+                                       const uint8_t*const *,
+                                       const size_t*,
+                                       size_t,
+                                       size_t*,
+                                       char**);
+
+// Makes one operand that has the effect of several: state, key, its length, the operands, their
+// lengths, the number of operands (at least 2, oldest first), and the place for the length of the
+// result. Returns the operand, allocated with `malloc`, and stores its length; NULL if there is
+// none.
+typedef uint8_t *(*esker_partial_merge_t)(void*,
+                                          const uint8_t*,
+                                          size_t,
+                                          const uint8_t*const *,
+                                          const size_t*,
+                                          size_t,
+                                          size_t*);
+
+// Decides about a pair: state, level that the pair is written to, key, its length, value, its
+// length, the place for a new value and the place for its length. Returns `ESKER_FILTER_KEEP`,
+// `ESKER_FILTER_REMOVE` or `ESKER_FILTER_REPLACE`. Only for the last one, it stores a value that
+// is allocated with `malloc`, and its length; an empty value is not NULL either.
+typedef int32_t (*esker_compaction_filter_t)(void*,
+                                             size_t,
+                                             const uint8_t*,
+                                             size_t,
+                                             const uint8_t*,
+                                             size_t,
+                                             uint8_t**,
+                                             size_t*);
+
 // Receives a put: state, key, key length, value, value length.
 typedef void (*esker_visit_put_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
 
@@ -171,7 +232,7 @@ typedef void (*esker_visit_delete_t)(void*, const uint8_t*, size_t);
 typedef void (*esker_visit_delete_range_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
 
 // Receives an operation: state, number of its keyspace, its kind (`ESKER_OPERATION_PUT` and so
-// on), the key or start, its length, the value or end (NULL for a delete), its length.
+// on), the key or start, its length, the value, end or operand (NULL for a delete), its length.
 typedef void (*esker_visit_operation_t)(void*,
                                         uint32_t,
                                         int32_t,
@@ -255,6 +316,61 @@ int32_t esker_options_set_filter(esker_options_t *options,
                                  esker_may_match_t may_match,
                                  esker_name_t name,
                                  char **message);
+
+// Adds a merge operator that the store and its keyspaces may have, by its name
+// (`esker_options_set_merge_operator`, `esker_keyspace_options_set_merge_operator`). The name is
+// permanent, has 1 to 255 bytes, and is not that of a built-in operator.
+//
+// `full_merge` makes a value of an existing value and operands. `partial_merge`, which may be NULL,
+// makes one operand of several; without it, operands are kept until a compaction reaches the value
+// below them. Reads, flushes and compactions call both, on any thread and on several at once, for
+// operands in any grouping that keeps their order. The result must depend on the arguments alone,
+// and not on the grouping. The functions must return, must not throw or jump out, and must not use
+// the store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Their arguments are valid only
+// during the call.
+//
+// If `full_merge` returns NULL, the read fails with `ESKER_INVALID_ARGUMENT` and the reason; a
+// flush or compaction keeps the operands. Each call receives `state`. `destructor`, which may be
+// NULL, receives `state` once: after the options and every store that uses the operator are freed,
+// from any thread, or at once if this call fails.
+int32_t esker_options_add_merge_operator(esker_options_t *options,
+                                         void *state,
+                                         esker_destructor_t destructor,
+                                         esker_full_merge_t full_merge,
+                                         esker_partial_merge_t partial_merge,
+                                         esker_name_t name,
+                                         char **message);
+
+// Sets the merge operator of the keyspace `default` by its name: a built-in one (`add_i64`,
+// `add_u64`, `max`, `min`, `append`, `append(,)`, `set_union`, `set_union(,)`), or one that was
+// added to these options before. Default: none, so merges are refused. The store keeps the name
+// with its first opening and cannot be opened with another operator. It need not be set again if
+// it is built in. Fails with `ESKER_INVALID_ARGUMENT` for any other name.
+int32_t esker_options_set_merge_operator(esker_options_t *options,
+                                         const char *name,
+                                         char **message);
+
+// Adds a compaction filter that the store and its keyspaces may have, by its name
+// (`esker_options_set_compaction_filter`, `esker_keyspace_options_set_compaction_filter`).
+//
+// Compactions call `filter` for pairs that no snapshot sees, on threads of the store. A pair may be
+// passed several times, or never; merge operands are not passed. The rules for `filter`, `state`
+// and `destructor` are those of `esker_options_add_merge_operator`. If `filter` returns an unknown
+// decision, or replaces a value by NULL, its compaction calls it no more and keeps the remaining
+// pairs.
+int32_t esker_options_add_compaction_filter(esker_options_t *options,
+                                            void *state,
+                                            esker_destructor_t destructor,
+                                            esker_compaction_filter_t filter,
+                                            esker_name_t name,
+                                            char **message);
+
+// Sets the compaction filter of the keyspace `default` by its name: one that was added to these
+// options before. It is not stored. Default: none. Fails with `ESKER_INVALID_ARGUMENT` for any
+// other name.
+int32_t esker_options_set_compaction_filter(esker_options_t *options,
+                                            const char *name,
+                                            char **message);
 
 // Creates an empty in-memory file system.
 esker_memory_t *esker_memory_create(void);
@@ -459,8 +575,8 @@ int32_t esker_batch_delete_range_in(esker_batch_t *batch,
 int32_t esker_batch_append(esker_batch_t *batch, const esker_batch_t *other, char **message);
 
 // Calls a function for every operation, in order. With a NULL function, operations of its kind are
-// skipped. The functions do not learn the keyspace of an operation; see
-// `esker_batch_visit_keyspaces`.
+// skipped, and merges always are. `put` also receives the puts of pairs that expire. The functions
+// do not learn the keyspace of an operation; see `esker_batch_visit_keyspaces`.
 void esker_batch_iterate(const esker_batch_t *batch,
                          void *state,
                          esker_visit_put_t put,
@@ -590,6 +706,27 @@ int32_t esker_keyspace_options_set(esker_keyspace_options_t *options,
 int32_t esker_keyspace_options_set_key_order(esker_keyspace_options_t *options,
                                              const char *name,
                                              char **message);
+
+// Sets the merge operator by its name: a built-in one (see `esker_options_set_merge_operator`), or
+// one that was added to the options with which the store is opened
+// (`esker_options_add_merge_operator`). Default: none, so merges are refused. `esker_keyspace_open`
+// fails for any other name.
+int32_t esker_keyspace_options_set_merge_operator(esker_keyspace_options_t *options,
+                                                  const char *name,
+                                                  char **message);
+
+// Sets the compaction filter by its name, which was added to the options with which the store is
+// opened (`esker_options_add_compaction_filter`). Default: none. `esker_keyspace_open` fails for
+// any other name.
+int32_t esker_keyspace_options_set_compaction_filter(esker_keyspace_options_t *options,
+                                                     const char *name,
+                                                     char **message);
+
+// Sets the time to live, in milliseconds, of pairs that are put without one. The default,
+// `ESKER_NEVER_MS`, means that they do not expire. Merge operands never expire.
+int32_t esker_keyspace_options_set_ttl_ms(esker_keyspace_options_t *options,
+                                          uint64_t ttl_ms,
+                                          char **message);
 
 // Opens the keyspace `name`, and creates it if it does not exist. NULL `options` select the
 // defaults. Fails with `ESKER_INVALID_ARGUMENT` if the keyspace exists with another key order or
@@ -742,6 +879,133 @@ int32_t esker_keyspace_compact_range(const esker_keyspace_t *keyspace,
 int32_t esker_keyspace_size_bytes(const esker_keyspace_t *keyspace,
                                   uint64_t *size_bytes,
                                   char **message);
+
+// Merges an operand into the value of a key, by the merge operator of the store
+// (`esker_options_set_merge_operator`). The call writes only the operand; reads, flushes and
+// compactions make the value. An operand does not expire. Fails with `ESKER_INVALID_ARGUMENT` if
+// the store has no merge operator or the operator refuses the operand, and with
+// `ESKER_INCOMPATIBLE` if the operator of the store is not among the options of this opening.
+int32_t esker_merge(const esker_db_t *db,
+                    const uint8_t *key,
+                    size_t key_len,
+                    const uint8_t *operand,
+                    size_t operand_len,
+                    int32_t durability,
+                    char **message);
+
+// Merges an operand into the value of a key of a keyspace, by the merge operator of the keyspace
+// (`esker_keyspace_options_set_merge_operator`). Otherwise as `esker_merge`.
+int32_t esker_keyspace_merge(const esker_keyspace_t *keyspace,
+                             const uint8_t *key,
+                             size_t key_len,
+                             const uint8_t *operand,
+                             size_t operand_len,
+                             int32_t durability,
+                             char **message);
+
+// Adds a merge of an operand to a batch. The write of the batch fails as `esker_merge`.
+int32_t esker_batch_merge(esker_batch_t *batch,
+                          const uint8_t *key,
+                          size_t key_len,
+                          const uint8_t *operand,
+                          size_t operand_len,
+                          char **message);
+
+// Adds a merge in a keyspace to a batch; see `esker_batch_put_in`. The write of the batch fails as
+// `esker_keyspace_merge`.
+int32_t esker_batch_merge_in(esker_batch_t *batch,
+                             const esker_keyspace_t *keyspace,
+                             const uint8_t *key,
+                             size_t key_len,
+                             const uint8_t *operand,
+                             size_t operand_len,
+                             char **message);
+
+// Sets a key to a value for `ttl_ms` milliseconds. From then on the pair does not exist: no read
+// returns it, and compactions remove it. With 0 it never exists; with `ESKER_NEVER_MS` it does not
+// expire. A snapshot, an iterator and a transaction judge every pair at the time at which they
+// began. The time is that of the system's clock, but never goes back while the store is open.
+int32_t esker_put_with_ttl(const esker_db_t *db,
+                           const uint8_t *key,
+                           size_t key_len,
+                           const uint8_t *value,
+                           size_t value_len,
+                           uint64_t ttl_ms,
+                           int32_t durability,
+                           char **message);
+
+// Sets a key of a keyspace to a value for `ttl_ms` milliseconds, whatever the time to live of the
+// keyspace is. Otherwise as `esker_put_with_ttl`.
+int32_t esker_keyspace_put_with_ttl(const esker_keyspace_t *keyspace,
+                                    const uint8_t *key,
+                                    size_t key_len,
+                                    const uint8_t *value,
+                                    size_t value_len,
+                                    uint64_t ttl_ms,
+                                    int32_t durability,
+                                    char **message);
+
+// Adds a put of a pair to a batch that expires `ttl_ms` milliseconds after the write of the batch;
+// see `esker_put_with_ttl`.
+int32_t esker_batch_put_with_ttl(esker_batch_t *batch,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 const uint8_t *value,
+                                 size_t value_len,
+                                 uint64_t ttl_ms,
+                                 char **message);
+
+// Adds a put of a pair that expires to a batch, in a keyspace; see `esker_batch_put_in` and
+// `esker_batch_put_with_ttl`.
+int32_t esker_batch_put_with_ttl_in(esker_batch_t *batch,
+                                    const esker_keyspace_t *keyspace,
+                                    const uint8_t *key,
+                                    size_t key_len,
+                                    const uint8_t *value,
+                                    size_t value_len,
+                                    uint64_t ttl_ms,
+                                    char **message);
+
+// Gives the pair of a key a new time to live of `ttl_ms` milliseconds from now on, as if its value
+// were put again with `esker_put_with_ttl`. Sets `*found` to 1, or to 0 if there is no such pair;
+// it may be NULL. Merge operands become part of the value. Other writers wait while the call reads
+// the value, which may read a file.
+int32_t esker_touch(const esker_db_t *db,
+                    const uint8_t *key,
+                    size_t key_len,
+                    uint64_t ttl_ms,
+                    uint8_t *found,
+                    char **message);
+
+// Gives the pair of a key of a keyspace a new time to live; see `esker_touch`.
+int32_t esker_keyspace_touch(const esker_keyspace_t *keyspace,
+                             const uint8_t *key,
+                             size_t key_len,
+                             uint64_t ttl_ms,
+                             uint8_t *found,
+                             char **message);
+
+// Reads the value of a key and the time at which the pair expires. Sets `*value` to a copy, which
+// must be freed with `esker_free`, or to NULL if the key is missing, and `*expires_ms` to the time
+// in milliseconds since 1970, or to `ESKER_NEVER_MS` if the pair does not expire or the key is
+// missing.
+int32_t esker_get_with_expiry(const esker_db_t *db,
+                              const uint8_t *key,
+                              size_t key_len,
+                              uint8_t **value,
+                              size_t *value_len,
+                              uint64_t *expires_ms,
+                              char **message);
+
+// Reads the value of a key of a keyspace and the time at which the pair expires; see
+// `esker_get_with_expiry`.
+int32_t esker_keyspace_get_with_expiry(const esker_keyspace_t *keyspace,
+                                       const uint8_t *key,
+                                       size_t key_len,
+                                       uint8_t **value,
+                                       size_t *value_len,
+                                       uint64_t *expires_ms,
+                                       char **message);
 
 // Creates options of a transaction: snapshot isolation, optimistic, a lock timeout of 1,000
 // milliseconds, and the store's durability.

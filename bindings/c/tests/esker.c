@@ -284,6 +284,60 @@ static void more(esker_db_t *db) {
     esker_free(text);
 }
 
+/* A merge operator that keeps the last operand, and refuses an empty one. */
+static uint8_t *last(void *state, const uint8_t *key, size_t key_len, const uint8_t *existing,
+                     size_t existing_len, const uint8_t *const *operands, const size_t *lengths,
+                     size_t operands_len, size_t *value_len, char **reason) {
+    size_t length = lengths[operands_len - 1];
+    uint8_t *value = malloc(length + 6);
+    (void)state, (void)key, (void)key_len, (void)existing, (void)existing_len;
+    if (value != NULL && length == 0) {
+        memcpy(value, "empty", 6);
+        *reason = (char *)value;
+        return NULL;
+    }
+    if (value != NULL) memcpy(value, operands[operands_len - 1], length);
+    *value_len = length;
+    return value;
+}
+
+static const char *last_name(void *state) {
+    (void)state;
+    return "esker.c.last";
+}
+
+static void merges(void) {
+    esker_memory_t *memory = esker_memory_create();
+    esker_options_t *options = esker_options_create();
+    esker_db_t *db = NULL;
+    uint8_t *value = NULL, touched = 0;
+    size_t length = 0;
+    uint64_t expires_ms = 0;
+    esker_options_set_memory(options, memory);
+    CHECK(esker_options_add_merge_operator(options, NULL, NULL, last, NULL, last_name, &message) ==
+          ESKER_OK);
+    CHECK(esker_options_set_merge_operator(options, "esker.c.last", &message) == ESKER_OK);
+    CHECK(esker_open("/merges", options, &db, &message) == ESKER_OK);
+    put(db, "a", "1");
+    CHECK(esker_merge(db, bytes("a"), 1, bytes("2"), 1, ESKER_DURABILITY_DEFAULT, &message) ==
+          ESKER_OK);
+    CHECK(holds(db, NULL, "a", "2"));
+    CHECK(esker_merge(db, bytes("a"), 1, NULL, 0, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
+    CHECK(esker_get(db, NULL, bytes("a"), 1, &value, &length, &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(strstr(message, "empty") != NULL);
+    CHECK(esker_put_with_ttl(db, bytes("b"), 1, bytes("1"), 1, 0, 0, &message) == ESKER_OK);
+    CHECK(holds(db, NULL, "b", NULL));
+    CHECK(esker_put_with_ttl(db, bytes("b"), 1, bytes("1"), 1, 3600000, 0, &message) == ESKER_OK);
+    CHECK(esker_touch(db, bytes("b"), 1, ESKER_NEVER_MS, &touched, &message) == ESKER_OK);
+    CHECK(esker_get_with_expiry(db, bytes("b"), 1, &value, &length, &expires_ms, &message) ==
+          ESKER_OK);
+    CHECK(touched == 1 && value != NULL && length == 1 && expires_ms == ESKER_NEVER_MS);
+    esker_free(value);
+    esker_db_destroy(db);
+    esker_options_destroy(options);
+    esker_memory_destroy(memory);
+}
+
 int main(int argc, char **argv) {
     esker_options_t *options = esker_options_create();
     esker_db_t *db = NULL, *copy = NULL;
@@ -314,6 +368,7 @@ int main(int argc, char **argv) {
     keyspaces(db, batch);
     transactions(db);
     more(db);
+    merges();
     backups(db, options, argv[1]);
 
     CHECK(esker_flush(db, &message) == ESKER_OK);

@@ -12,6 +12,7 @@ pub mod db;
 pub mod iter;
 pub mod keyspace;
 pub mod keyspace_data;
+pub mod merge_and_ttl;
 pub mod options;
 pub mod read;
 pub mod store;

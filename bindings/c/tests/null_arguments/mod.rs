@@ -6,7 +6,11 @@
 use std::ptr::{null, null_mut};
 
 use esker_c::own::backup::*;
+use esker_c::own::batch::*;
 use esker_c::own::db::*;
+use esker_c::own::keyspace::*;
+use esker_c::own::merge_and_ttl::*;
+use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
 use esker_c::own::transaction::*;
@@ -26,6 +30,41 @@ fn null_handles_return_error_from_functions_on_many_keys_and_ranges() {
         esker_openmetrics(None, Some(&mut null_mut()));
         esker_openmetrics(None, None);
     }
+}
+
+#[test]
+fn null_handles_return_error_from_functions_on_merges_and_expiry() {
+    let (mut value, mut len, mut time) = (null_mut(), 0, 7);
+    let (mut options, name) = (esker_options_create(), c"add_i64".as_ptr());
+    refused! {
+        esker_merge(None, null(), 0, null(), 0, 0);
+        esker_keyspace_merge(None, null(), 0, null(), 0, 0);
+        esker_batch_merge(None, null(), 0, null(), 0);
+        esker_batch_merge_in(None, None, null(), 0, null(), 0);
+        esker_put_with_ttl(None, null(), 0, null(), 0, 0, 0);
+        esker_keyspace_put_with_ttl(None, null(), 0, null(), 0, 0, 0);
+        esker_batch_put_with_ttl(None, null(), 0, null(), 0, 0);
+        esker_batch_put_with_ttl_in(None, None, null(), 0, null(), 0, 0);
+        esker_batch_merge(Some(&mut esker_batch_create()), null(), 1, null(), 0);
+        esker_batch_merge_in(Some(&mut esker_batch_create()), None, null(), 0, null(), 0);
+        esker_touch(None, null(), 0, 0, None);
+        esker_touch(None, null(), 1, 0, None);
+        esker_keyspace_touch(None, null(), 0, 0, None);
+        esker_get_with_expiry(None, null(), 0, Some(&mut value), Some(&mut len), None);
+        esker_get_with_expiry(None, null(), 0, Some(&mut value), Some(&mut len), Some(&mut time));
+        esker_keyspace_get_with_expiry(None, null(), 0, None, Some(&mut len), Some(&mut time));
+        esker_options_add_merge_operator(None, null_mut(), None, None, None, None);
+        esker_options_add_merge_operator(Some(&mut options), null_mut(), None, None, None, None);
+        esker_options_set_merge_operator(None, name);
+        esker_options_set_merge_operator(Some(&mut options), null());
+        esker_options_add_compaction_filter(None, null_mut(), None, None, None);
+        esker_options_set_compaction_filter(None, null());
+        esker_keyspace_options_set_merge_operator(None, name);
+        esker_keyspace_options_set_merge_operator(None, null());
+        esker_keyspace_options_set_compaction_filter(None, name);
+        esker_keyspace_options_set_ttl_ms(None, 0);
+    }
+    assert!(value.is_null() && time == ESKER_NEVER_MS);
 }
 
 #[test]

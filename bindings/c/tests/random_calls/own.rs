@@ -12,6 +12,7 @@ use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::db::*;
 use esker_c::own::iter::*;
+use esker_c::own::merge_and_ttl::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
@@ -170,6 +171,8 @@ impl RandomCalls {
                 let (n, v) = (name.as_ptr(), value.as_ptr());
                 assert_eq!(esker_options_set(Some(&mut options), n, v, None), OK, "{name:?}");
             }
+            let append = c"append".as_ptr();
+            assert_eq!(esker_options_set_merge_operator(Some(&mut options), append, None), OK);
             if backwards_order {
                 let (o, state) = (Some(&mut *options), freed.cast());
                 let (order, name) = (Some(backwards as _), Some(backwards_name as _));
@@ -281,6 +284,9 @@ impl RandomCalls {
         if self.rng.chance(6) {
             return self.remove(key, k);
         }
+        if self.rng.chance(4) {
+            return self.merge_or_expire(durability, (key, k), (value, v));
+        }
         // SAFETY: buffers are borrowed; an impossible length is refused before the read.
         unsafe {
             let place = Some(&mut message);
@@ -299,6 +305,39 @@ impl RandomCalls {
             if code == OK {
                 self.content.apply(&Op::Put(key, value));
             }
+        }
+    }
+
+    /// Appends an operand to a value, or puts a pair that is expired or stays.
+    fn merge_or_expire(
+        &mut self,
+        durability: i32,
+        (key, k): (Vec<u8>, InputBuffer),
+        (value, v): (Vec<u8>, InputBuffer),
+    ) {
+        let fine = k.fine && v.fine && (0..=3).contains(&durability);
+        let ttl_ms = [None, None, Some(0), Some(1 << 45), Some(ESKER_NEVER_MS)][self.rng.below(5)];
+        let (db, d, mut message) = (self.db(), durability, null_mut());
+        // SAFETY: as in `write`.
+        let code = unsafe {
+            let place = Some(&mut message);
+            match ttl_ms {
+                None => esker_merge(db, k.start, k.len, v.start, v.len, d, place),
+                Some(ttl_ms) => {
+                    esker_put_with_ttl(db, k.start, k.len, v.start, v.len, ttl_ms, d, place)
+                }
+            }
+        };
+        message_of(code, &mut message);
+        self.expect(fine, code);
+        if code == OK {
+            let old = self.content.get(&key).unwrap_or_default();
+            let op = match ttl_ms {
+                None => Op::Put(key, [old, &value].concat()),
+                Some(0) => Op::Delete(key),
+                Some(_) => Op::Put(key, value),
+            };
+            self.content.apply(&op);
         }
     }
 

@@ -367,6 +367,31 @@ fn multi_get(store: &Store, keys: &[(usize, Vec<u8>)]) -> String {
     format!("{:?}", found.collect::<Vec<_>>())
 }
 
+/// Puts a value in a transaction, or deletes the key.
+fn set_in_transaction(
+    store: &Store,
+    txn: Handle,
+    family: usize,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<(), String> {
+    let (api, family) = (store.api, store.families[family]);
+    // SAFETY: objects of an open store; buffers live through the calls.
+    api.checked(|error| unsafe {
+        match value {
+            Some(value) => {
+                let (value, value_len) = (start(value), value.len());
+                let put = api.rocksdb_transaction_put_cf;
+                put(txn, family, start(key), key.len(), value, value_len, error);
+            }
+            None => {
+                let delete = api.rocksdb_transaction_delete_cf;
+                delete(txn, family, start(key), key.len(), error);
+            }
+        }
+    })
+}
+
 /// Runs a transaction that no other write meets.
 fn in_transaction(store: &Store, calls: &[InTransaction], commits: bool) -> String {
     let api = store.api;
@@ -380,18 +405,7 @@ fn in_transaction(store: &Store, calls: &[InTransaction], commits: bool) -> Stri
         for call in calls {
             let answer = match call {
                 InTransaction::Set(family, key, value) => {
-                    let (family, len) = (store.families[*family], key.len());
-                    told(api.checked(|error| match value {
-                        Some(value) => {
-                            let (value, value_len) = (start(value), value.len());
-                            let put = api.rocksdb_transaction_put_cf;
-                            put(txn, family, start(key), len, value, value_len, error);
-                        }
-                        None => {
-                            let delete = api.rocksdb_transaction_delete_cf;
-                            delete(txn, family, start(key), len, error);
-                        }
-                    }))
+                    told(set_in_transaction(store, txn, *family, key, value.as_deref()))
                 }
                 InTransaction::Merge(key, operand) => told(api.checked(|error| {
                     let (merge, len) = (api.rocksdb_transaction_merge, operand.len());

@@ -3,6 +3,7 @@
 mod calls;
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 
@@ -405,8 +406,19 @@ fn column_families_have_operators_of_their_own_and_others_when_opened_again() {
         drop(store);
         // Each has another operator now.
         joins(&counts, plain);
+        check_other_operators(api, &dir.path().join("db"), add, plain);
+        (api.rocksdb_options_destroy)(add);
+        (api.rocksdb_options_destroy)(plain);
+    }
+}
+
+/// Opens the store again: the default column family adds, and the others join.
+fn check_other_operators(api: Api, path: &Path, add: Handle, plain: Handle) {
+    let one = 1u64.to_le_bytes();
+    // SAFETY: objects of this library; buffers live through the calls.
+    unsafe {
         let names = [c"default".as_ptr(), c"sums".as_ptr(), c"none".as_ptr()];
-        let path = CString::new(dir.path().join("db").to_str().unwrap()).unwrap();
+        let path = CString::new(path.to_str().unwrap()).unwrap();
         let mut handles = [null_mut(); 3];
         let opened = api.checked(|error| {
             let (open, of) = (api.rocksdb_open_column_families, [add, plain, plain]);
@@ -440,8 +452,6 @@ fn column_families_have_operators_of_their_own_and_others_when_opened_again() {
         (api.rocksdb_close)(db);
         (api.rocksdb_writeoptions_destroy)(write);
         (api.rocksdb_readoptions_destroy)(read);
-        (api.rocksdb_options_destroy)(add);
-        (api.rocksdb_options_destroy)(plain);
     }
 }
 

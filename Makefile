@@ -1,7 +1,7 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench results crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
-.PHONY: kills powercut mapped soak tsan asan
+.PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
 
@@ -41,6 +41,9 @@ crash:  ## power cuts, faults and corruption, a hundred thousand times: one tabl
 
 crash-long:  ## twenty times as much, and kill -9
 	LONG=yes scripts/crash.sh
+
+proof:  ## histories of transactions and plain operations, judged by adya and porcupine; needs Go
+	scripts/proof.sh
 
 kills:  ## COUNT (10000) processes killed while they use stores, judged from outside
 	scripts/torture.sh kills

@@ -1,4 +1,4 @@
-//! Comparators and filters implemented by C functions.
+//! Comparators, filters, merge operators and compaction filters implemented by C functions.
 //!
 //! Invariants:
 //! 1. The functions are called only while the object is alive, from any thread.
@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use esker::{Comparator, FilterPolicy};
+use esker::{CompactionFilter, Comparator, FilterDecision, FilterPolicy, MergeOperator};
 use esker_bindings::calling;
 
 use crate::failure::{Failure, Outcome};
@@ -49,6 +49,22 @@ pub struct State {
 unsafe impl Send for State {}
 // SAFETY: as above; the interface also requires that concurrent calls are allowed.
 unsafe impl Sync for State {}
+
+impl State {
+    /// Returns the name that a function of the caller gives; empty if there is none.
+    ///
+    /// # Safety
+    /// `name` belongs to the state and returns a C string or null.
+    pub unsafe fn name(&self, name: esker_name_t) -> String {
+        // SAFETY: guaranteed by the caller.
+        let text = name.map_or(std::ptr::null(), |name| unsafe { name(self.pointer) });
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: not null; otherwise guaranteed by the caller.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
 
 impl Drop for State {
     fn drop(&mut self) {
@@ -189,5 +205,267 @@ impl FilterPolicy for CFilter {
             };
             answer != 0
         })
+    }
+}
+
+/// Makes the value of a key: state, key, its length, the existing value (NULL if the key does not
+/// exist or has expired), its length, the operands, their lengths, the number of operands (at least
+/// 1, oldest first), the place for the length of the value, and the place for a reason. Returns the
+/// value, allocated with `malloc`, and stores its length; an empty value is not NULL either. NULL
+/// means that there is no such value: the function may then store a reason, a UTF-8 string
+/// allocated with `malloc`.
+pub type esker_full_merge_t = Option<
+    unsafe extern "C" fn(
+        *mut c_void,
+        *const u8,
+        usize,
+        *const u8,
+        usize,
+        *const *const u8,
+        *const usize,
+        usize,
+        *mut usize,
+        *mut *mut c_char,
+    ) -> *mut u8,
+>;
+/// Makes one operand that has the effect of several: state, key, its length, the operands, their
+/// lengths, the number of operands (at least 2, oldest first), and the place for the length of the
+/// result. Returns the operand, allocated with `malloc`, and stores its length; NULL if there is
+/// none.
+pub type esker_partial_merge_t = Option<
+    unsafe extern "C" fn(
+        *mut c_void,
+        *const u8,
+        usize,
+        *const *const u8,
+        *const usize,
+        usize,
+        *mut usize,
+    ) -> *mut u8,
+>;
+/// Decides about a pair: state, level that the pair is written to, key, its length, value, its
+/// length, the place for a new value and the place for its length. Returns `ESKER_FILTER_KEEP`,
+/// `ESKER_FILTER_REMOVE` or `ESKER_FILTER_REPLACE`. Only for the last one, it stores a value that
+/// is allocated with `malloc`, and its length; an empty value is not NULL either.
+pub type esker_compaction_filter_t = Option<
+    unsafe extern "C" fn(
+        *mut c_void,
+        usize,
+        *const u8,
+        usize,
+        *const u8,
+        usize,
+        *mut *mut u8,
+        *mut usize,
+    ) -> i32,
+>;
+
+/// Decision of a compaction filter: the pair stays as it is.
+pub const ESKER_FILTER_KEEP: i32 = 0;
+/// Decision of a compaction filter: the pair is deleted.
+pub const ESKER_FILTER_REMOVE: i32 = 1;
+/// Decision of a compaction filter: the pair gets a new value.
+pub const ESKER_FILTER_REPLACE: i32 = 2;
+
+/// Memory allocated by a function of the caller with `malloc`, which is freed at the end.
+struct Given<T>(*mut T);
+
+impl<T> Drop for Given<T> {
+    fn drop(&mut self) {
+        // SAFETY: the interface requires memory of `malloc`; this is the only call.
+        unsafe { ffi::free(self.0) }
+    }
+}
+
+impl Given<u8> {
+    /// Appends the `len` bytes to `out`.
+    ///
+    /// # Safety
+    /// The pointer is null or points to `len` readable bytes.
+    unsafe fn append_to(&self, len: usize, out: &mut Vec<u8>) -> Result<(), String> {
+        // SAFETY: guaranteed by the caller.
+        let bytes = unsafe { ffi::bytes(self.0, len, "result of the function") };
+        out.extend_from_slice(bytes.map_err(|failure| failure.message)?);
+        Ok(())
+    }
+}
+
+/// A merge operator implemented in C.
+pub struct CMergeOperator {
+    state: State,
+    full_merge: unsafe extern "C" fn(
+        *mut c_void,
+        *const u8,
+        usize,
+        *const u8,
+        usize,
+        *const *const u8,
+        *const usize,
+        usize,
+        *mut usize,
+        *mut *mut c_char,
+    ) -> *mut u8,
+    partial_merge: esker_partial_merge_t,
+    name: String,
+}
+
+impl CMergeOperator {
+    /// Takes ownership of `pointer`. `destructor` receives it at the end, also if this fails.
+    pub fn new(
+        pointer: *mut c_void,
+        destructor: esker_destructor_t,
+        full_merge: esker_full_merge_t,
+        partial_merge: esker_partial_merge_t,
+        name: esker_name_t,
+    ) -> Outcome<CMergeOperator> {
+        let state = State { pointer, destructor };
+        let full_merge =
+            full_merge.ok_or_else(|| Failure::invalid("the merging function is NULL"))?;
+        let name = name_of(&state, name)?;
+        Ok(CMergeOperator { state, full_merge, partial_merge, name })
+    }
+}
+
+/// Returns the starts and the lengths of operands.
+fn parts_of(operands: &[&[u8]]) -> (Vec<*const u8>, Vec<usize>) {
+    operands.iter().map(|operand| (operand.as_ptr(), operand.len())).unzip()
+}
+
+impl MergeOperator for CMergeOperator {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn full_merge(
+        &self,
+        key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let (starts, lengths) = parts_of(operands);
+        let (start, length) =
+            existing.map_or((std::ptr::null(), 0), |value| (value.as_ptr(), value.len()));
+        let (mut len, mut reason) = (0usize, std::ptr::null_mut::<c_char>());
+        // SAFETY: the function and the pointer belong together; the buffers and arrays outlive the
+        // call. The result has `len` bytes, and the result and the reason were allocated with
+        // `malloc` for this function, which frees both.
+        calling::within(self, || unsafe {
+            let value = Given((self.full_merge)(
+                self.state.pointer,
+                key.as_ptr(),
+                key.len(),
+                start,
+                length,
+                starts.as_ptr(),
+                lengths.as_ptr(),
+                operands.len(),
+                &raw mut len,
+                &raw mut reason,
+            ));
+            let reason = Given(reason);
+            if !value.0.is_null() {
+                return value.append_to(len, out);
+            }
+            if reason.0.is_null() {
+                return Err("the function returned NULL without a reason".to_string());
+            }
+            Err(CStr::from_ptr(reason.0).to_string_lossy().into_owned())
+        })
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]], out: &mut Vec<u8>) -> bool {
+        let Some(partial_merge) = self.partial_merge else { return false };
+        let (starts, lengths) = parts_of(operands);
+        let mut len = 0usize;
+        // SAFETY: as for `full_merge`.
+        calling::within(self, || unsafe {
+            let operand = Given(partial_merge(
+                self.state.pointer,
+                key.as_ptr(),
+                key.len(),
+                starts.as_ptr(),
+                lengths.as_ptr(),
+                operands.len(),
+                &raw mut len,
+            ));
+            !operand.0.is_null() && operand.append_to(len, out).is_ok()
+        })
+    }
+}
+
+/// A compaction filter implemented in C.
+pub struct CCompactionFilter {
+    state: State,
+    filter: unsafe extern "C" fn(
+        *mut c_void,
+        usize,
+        *const u8,
+        usize,
+        *const u8,
+        usize,
+        *mut *mut u8,
+        *mut usize,
+    ) -> i32,
+    name: String,
+}
+
+impl CCompactionFilter {
+    /// Takes ownership of `pointer`. `destructor` receives it at the end, also if this fails.
+    pub fn new(
+        pointer: *mut c_void,
+        destructor: esker_destructor_t,
+        filter: esker_compaction_filter_t,
+        name: esker_name_t,
+    ) -> Outcome<CCompactionFilter> {
+        let state = State { pointer, destructor };
+        let filter = filter.ok_or_else(|| Failure::invalid("the filtering function is NULL"))?;
+        let name = name_of(&state, name)?;
+        Ok(CCompactionFilter { state, filter, name })
+    }
+
+    fn decide(&self, level: usize, key: &[u8], value: &[u8]) -> Result<FilterDecision, String> {
+        let (mut new_value, mut len) = (std::ptr::null_mut(), 0usize);
+        // SAFETY: the function and the pointer belong together; the buffers outlive the call. A new
+        // value has `len` bytes, is allocated with `malloc`, and belongs to this function, which
+        // frees it.
+        calling::within(self, || unsafe {
+            let decision = (self.filter)(
+                self.state.pointer,
+                level,
+                key.as_ptr(),
+                key.len(),
+                value.as_ptr(),
+                value.len(),
+                &raw mut new_value,
+                &raw mut len,
+            );
+            let new_value = Given(new_value);
+            match decision {
+                ESKER_FILTER_KEEP => Ok(FilterDecision::Keep),
+                ESKER_FILTER_REMOVE => Ok(FilterDecision::Remove),
+                ESKER_FILTER_REPLACE if new_value.0.is_null() => {
+                    Err("the function replaces a value by NULL".to_string())
+                }
+                ESKER_FILTER_REPLACE => {
+                    let mut copy = Vec::new();
+                    new_value.append_to(len, &mut copy)?;
+                    Ok(FilterDecision::Replace(copy))
+                }
+                other => Err(format!("there is no decision {other}; it is 0 to 2")),
+            }
+        })
+    }
+}
+
+impl CompactionFilter for CCompactionFilter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn filter(&self, level: usize, key: &[u8], value: &[u8]) -> FilterDecision {
+        // The engine catches the unwinding, and takes it for a failure of the filter.
+        self.decide(level, key, value)
+            .unwrap_or_else(|why| std::panic::resume_unwind(Box::new(why)))
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `failure` | codes and messages |
 //! | `ffi` | conversion of pointers, memory and failures, for all functions |
-//! | `callbacks` | comparators and filters implemented by C functions |
+//! | `callbacks` | comparators, filters and merge operators implemented by C functions |
 //! | `own` | the `esker_*` functions |
 //!
 //! Invariants:

@@ -11,7 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use esker::{Compression, KeyOrder, KeyspaceOptions, Options};
+use esker::{
+    Compression, KeyOrder, KeyspaceOptions, MergeOperator, Options, built_in_merge_operator,
+};
 use esker_bindings::orders::Orders;
 use esker_bindings::settings::{Filter, Settings};
 use pyo3::Borrowed;
@@ -21,6 +23,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemory
 
 use crate::comparator::PyComparator;
 use crate::errors::bad_option;
+use crate::merge::{PyMerge, Ttl};
 
 /// A key or value: borrowed `bytes`, or a copy of any other object with the buffer protocol.
 pub struct BytesLike<'a>(Cow<'a, [u8]>);
@@ -69,6 +72,8 @@ pub struct Chosen {
     pub options: Options,
     /// The key orders that are Python functions: the database's own, then those of keyspaces.
     pub comparators: Vec<Arc<PyComparator>>,
+    /// The merge operators that are Python functions.
+    pub operators: Vec<Arc<PyMerge>>,
     pub read_only: bool,
 }
 
@@ -78,6 +83,8 @@ struct Given<'py> {
     comparator: Option<Bound<'py, PyAny>>,
     comparator_name: Option<Bound<'py, PyAny>>,
     key_orders: Vec<Arc<PyComparator>>,
+    merge: Option<Bound<'py, PyAny>>,
+    operators: Vec<Arc<PyMerge>>,
     read_only: bool,
 }
 
@@ -88,6 +95,8 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
         comparator: None,
         comparator_name: None,
         key_orders: Vec::new(),
+        merge: None,
+        operators: Vec::new(),
         read_only: false,
     };
     let mut other_options = Vec::new();
@@ -103,24 +112,35 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     for (name, value) in other_options {
         set(&mut options, &name, &value)?;
     }
+    options.merge_operator = plyvel.merge()?;
+    options.merge_operators = plyvel.operators.iter().map(|given| given.clone() as _).collect();
     options.validate().map_err(|error| bad_option(&error))?;
     let key_orders = plyvel.key_orders.iter();
     options.key_orders = key_orders.map(|order| KeyOrder::Custom(order.clone())).collect();
     let comparators = comparator.into_iter().chain(plyvel.key_orders).collect();
-    Ok(Chosen { options, comparators, read_only: plyvel.read_only })
+    let (operators, read_only) = (plyvel.operators, plyvel.read_only);
+    Ok(Chosen { options, comparators, operators, read_only })
 }
 
-/// Parses the name of a key order and the keyword arguments of a keyspace. `orders` are the key
-/// orders of its store.
+/// Parses the name of a key order, the name of a merge operator or its function, a time to live and
+/// the keyword arguments of a keyspace. `orders` and `operators` are those of its store.
 pub fn keyspace_options(
-    orders: &Orders,
+    (orders, operators): (&Orders, &[Arc<PyMerge>]),
     order: Option<&Bound<'_, PyAny>>,
+    (merge, ttl): (Option<&Bound<'_, PyAny>>, Option<Ttl>),
     given: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<KeyspaceOptions> {
     let (mut options, mut known) = (KeyspaceOptions::default(), Options::default());
     if let Some(name) = order {
         let found = orders.find(&order_name(name)?);
         options = options.key_order(found.map_err(|error| bad_option(&error))?);
+    }
+    if let Some(merge) = merge {
+        let operators = operators.iter().map(|operator| &**operator);
+        options = options.merge_operator(&PyMerge::name_of(operators, merge)?);
+    }
+    if let Some(ttl) = ttl {
+        options = options.ttl(ttl.duration());
     }
     for (name, value) in given.into_iter().flatten() {
         let name: String = name.extract()?;
@@ -168,9 +188,26 @@ impl<'py> Given<'py> {
                 self.comparator_name = Some(value.clone()).filter(|value| !value.is_none());
             }
             "key_orders" => self.key_orders = key_orders(value)?,
+            "merge" => self.merge = Some(value.clone()).filter(|value| !value.is_none()),
+            "merge_operators" => {
+                self.operators = PyMerge::all_of(value)?.into_iter().map(Arc::new).collect();
+            }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Returns the merge operator of the keyspace `default`.
+    fn merge(&self) -> PyResult<Option<Arc<dyn MergeOperator>>> {
+        let Some(chosen) = &self.merge else { return Ok(None) };
+        let name = PyMerge::name_of(self.operators.iter().map(|given| &**given), chosen)?;
+        let given = || self.operators.iter().find(|given| given.name() == name);
+        let found = built_in_merge_operator(&name).or_else(|| given().map(|g| g.clone() as _));
+        found.map(Some).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "argument 'merge': '{name}' is neither built in nor in 'merge_operators'"
+            ))
+        })
     }
 
     fn order(&self) -> PyResult<Option<Arc<PyComparator>>> {

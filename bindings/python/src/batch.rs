@@ -9,6 +9,7 @@ use pyo3::types::PyTuple;
 use crate::arguments::BytesLike;
 use crate::guarded::Guarded;
 use crate::keyspace::Keyspace;
+use crate::merge::Ttl;
 use crate::part::Part;
 
 /// A group of writes that is applied atomically: all become visible together, and a crash keeps all
@@ -53,17 +54,32 @@ impl WriteBatch {
 
 #[pymethods]
 impl WriteBatch {
-    /// Adds a put of ``key`` with ``value``.
+    /// Adds a put of ``key`` with ``value``. ``ttl`` is the time to live in seconds, from the write
+    /// of the batch on; see ``DB.put``.
     #[inline]
-    #[pyo3(signature = (key, value, *, keyspace=None))]
+    #[pyo3(signature = (key, value, *, ttl=None, keyspace=None))]
     fn put(
         &self,
         py: Python<'_>,
         key: BytesLike<'_>,
         value: BytesLike<'_>,
+        ttl: Option<Ttl>,
         keyspace: Option<&Keyspace>,
     ) -> PyResult<()> {
-        self.on(py, |batch| self.part_of(keyspace).add_put(batch, &key, &value))
+        self.on(py, |batch| self.part_of(keyspace).add_put(batch, &key, &value, ttl))
+    }
+
+    /// Adds a merge of ``operand`` into the value of ``key``; see ``DB.merge``. The write fails if
+    /// there is no merge operator or it refuses the operand. Not in plyvel.
+    #[pyo3(signature = (key, operand, *, keyspace=None))]
+    fn merge(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        operand: BytesLike<'_>,
+        keyspace: Option<&Keyspace>,
+    ) -> PyResult<()> {
+        self.on(py, |batch| self.part_of(keyspace).add_merge(batch, &key, &operand))
     }
 
     /// Adds a delete of ``key``.

@@ -17,12 +17,14 @@ use crate::backups::BackupReport;
 use crate::batch::{self, WriteBatch};
 use crate::iterator::{self, Iterator};
 use crate::keyspace::Keyspace;
+use crate::merge::Ttl;
 use crate::metrics;
 use crate::part::{self, Part, write_options};
 use crate::prefixed::PrefixedDB;
 use crate::raw::{self, RawIterator};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Store;
+use crate::transaction::{self, Transaction};
 
 /// Returns the two keys of a range, which may be any iterable of two items.
 fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
@@ -48,6 +50,15 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 /// ``policy='leveled'``, ``memtable_size_bytes='16MiB'``. ``key_orders``, a dict from names to
 /// functions like ``comparator``, has the orders that keyspaces may have. A database that ever had
 /// a keyspace of such an order is opened only with it.
+///
+/// ``merge`` is the merge operator of the database: the name of a built-in one (``add_i64``,
+/// ``add_u64``, ``max``, ``min``, ``append``, ``append(,)``, ``set_union``), or a name or a
+/// function of ``merge_operators``. That is a dict from permanent names to functions of the key,
+/// the existing value (None if there is none) and the list of operands, oldest first, that return
+/// the value; or to tuples of such a function and a function of the key and several operands, which
+/// returns one operand or None. Reads and threads of the database call them for operands in any
+/// grouping, so the result must not depend on it. They must not use the database. If one raises,
+/// the read raises Error and no operand is lost.
 ///
 /// Many threads may use a database concurrently, and close it during other calls. In the child of a
 /// fork, the database is closed.
@@ -153,16 +164,48 @@ impl DB {
     /// With the default option ``durability``, a completed write survives the end of the process;
     /// with ``sync=True`` it also survives a power loss. Raises Error for a key over 1 MiB or a
     /// value over 1 GiB; IOError. In these cases nothing was changed.
+    ///
+    /// ``ttl``, which is not in plyvel, is the time in seconds after which the pair does not exist
+    /// any more; ``math.inf`` never ends. None means the time to live of the keyspace.
     #[inline]
-    #[pyo3(signature = (key, value, *, sync=false))]
+    #[pyo3(signature = (key, value, *, ttl=None, sync=false))]
     fn put(
         &self,
         py: Python<'_>,
         key: BytesLike<'_>,
         value: BytesLike<'_>,
+        ttl: Option<Ttl>,
         sync: bool,
     ) -> PyResult<()> {
-        self.part.put(py, &key, &value, sync)
+        self.part.put(py, &key, &value, ttl, sync)
+    }
+
+    /// Merges ``operand`` into the value of ``key`` by the merge operator (``merge`` of the
+    /// database or the keyspace). Writes only the operand; reads make the value. Not in plyvel.
+    ///
+    /// Raises Error without a merge operator, and if the operator refuses the operand.
+    #[pyo3(signature = (key, operand, *, sync=false))]
+    fn merge(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        operand: BytesLike<'_>,
+        sync: bool,
+    ) -> PyResult<()> {
+        self.part.merge(py, &key, &operand, sync)
+    }
+
+    /// Gives the pair of ``key`` a new time to live of ``ttl`` seconds from now on; with None it
+    /// does not expire any more. Returns False if there is no such pair. Not in plyvel.
+    fn touch(&self, py: Python<'_>, key: BytesLike<'_>, ttl: Option<Ttl>) -> PyResult<bool> {
+        self.part.touch(py, &key, ttl)
+    }
+
+    /// Returns the time at which the pair of ``key`` expires, in seconds since 1970 like
+    /// ``time.time()``, or None if it does not expire. Raises KeyError for a missing key. Not in
+    /// plyvel.
+    fn expiry(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        self.part.expiry(py, key)
     }
 
     /// Deletes ``key``. A missing key is not an error.
@@ -232,6 +275,66 @@ impl DB {
         snapshot::make(py, &self.part)
     }
 
+    /// Begins a transaction; see ``Transaction``. Not in plyvel.
+    ///
+    /// ``isolation`` tells what it is protected from: 'snapshot' (the default), from changes of
+    /// the keys that it writes; 'serializable', also from changes of what it has read.
+    /// ``concurrency`` tells when conflicts are found: 'optimistic' (the default), at the commit;
+    /// 'pessimistic', at once, by locks: a call waits at most ``lock_timeout_ms`` milliseconds
+    /// until the holder of a lock has ended. With ``sync=True`` the commit survives a power loss.
+    #[pyo3(
+        signature = (**options),
+        text_signature = "($self, *, isolation='snapshot', concurrency='optimistic', \
+            lock_timeout_ms=1000, sync=False)"
+    )]
+    fn transaction(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Transaction> {
+        transaction::make(py, self.store(), options)
+    }
+
+    /// Calls ``work(transaction)`` and commits the transaction. Returns the result of ``work``.
+    /// Takes the options of ``transaction``. Not in plyvel.
+    ///
+    /// After a conflict with another transaction (ConflictError, DeadlockError), in a call or at
+    /// the commit, calls ``work`` again with a new transaction, at most ``retries`` times, after a
+    /// pause that grows from 50 microseconds to 20 milliseconds. So ``work`` must have no effect
+    /// but through the transaction. If it raises anything else, the transaction is rolled back. If
+    /// it ends the transaction itself, nothing is committed after it.
+    #[pyo3(
+        signature = (work, *, retries=99, **options),
+        text_signature = "($self, work, *, retries=99, isolation='snapshot', \
+            concurrency='optimistic', lock_timeout_ms=1000, sync=False)"
+    )]
+    fn transact<'py>(
+        &self,
+        work: &Bound<'py, PyAny>,
+        retries: u32,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        transaction::transact(self.store(), work, retries, options)
+    }
+
+    /// Returns the names of the prepared transactions, in alphabetical order; see
+    /// ``Transaction.prepare``. Not in plyvel.
+    fn prepared_transactions(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.store().run(py, |db| Ok(db.prepared_transactions()))
+    }
+
+    /// Commits the prepared transaction ``name``. Raises IOError (``errno.ENOENT``) if there is
+    /// none. Not in plyvel.
+    fn commit_prepared(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.store().run(py, |db| db.commit_prepared(name))
+    }
+
+    /// Rolls the prepared transaction ``name`` back. Raises IOError (``errno.ENOENT``) if there is
+    /// none. Not in plyvel.
+    fn rollback_prepared(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.store().run(py, |db| db.rollback_prepared(name))
+    }
+
     /// Returns the keys that start with ``prefix``, as a database; see ``PrefixedDB``.
     fn prefixed_db(slf: Bound<'_, Self>, prefix: BytesLike<'_>) -> PrefixedDB {
         let (py, part) = (slf.py(), slf.get().part.under(&prefix));
@@ -244,18 +347,23 @@ impl DB {
     /// ``order`` is the name of its key order: one of ``key_orders``, 'esker.reverse' or
     /// 'esker.bytewise', which is the default. The options are those of ``esker.options()`` that a
     /// keyspace can have of its own, such as ``compression='none'``; the others are the database's.
-    /// Order and options are stored with the keyspace. Raises Error if it exists with others, and
-    /// for a name that is empty, longer than 255 bytes or has control characters; ValueError and
-    /// TypeError for an unknown order and for invalid options; IOError.
-    #[pyo3(signature = (name, *, order=None, **options))]
+    /// ``merge`` is the merge operator: a name, as for ``DB``, or a function of
+    /// ``merge_operators``. ``ttl`` is the time to live, in seconds, of pairs that are put without
+    /// one. All these are stored with the keyspace. Raises Error if it exists with others, for an
+    /// unknown merge operator, and for a name that is empty, longer than 255 bytes or has control
+    /// characters; ValueError and TypeError for an unknown order and for invalid options; IOError.
+    #[pyo3(signature = (name, *, order=None, merge=None, ttl=None, **options))]
     fn keyspace(
         slf: &Bound<'_, Self>,
         name: &str,
         order: Option<&Bound<'_, PyAny>>,
+        merge: Option<&Bound<'_, PyAny>>,
+        ttl: Option<Ttl>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Keyspace> {
         let store = slf.get().store();
-        let options = arguments::keyspace_options(store.orders(), order, options)?;
+        let known = (store.orders(), store.operators());
+        let options = arguments::keyspace_options(known, order, (merge, ttl), options)?;
         let opened = store.run(slf.py(), |db| db.keyspace(name, &options))?;
         Ok(Keyspace::make(slf, opened))
     }
@@ -380,6 +488,11 @@ impl DB {
         metrics::to_dict(py, &self.store().run(py, |db| Ok(db.metrics()))?)
     }
 
+    /// Returns the metrics in the OpenMetrics text format 1.0. Not in plyvel.
+    fn openmetrics(&self, py: Python<'_>) -> PyResult<String> {
+        self.store().run(py, |db| Ok(db.metrics().to_openmetrics()))
+    }
+
     /// Reads and checks every byte of the database. Returns the problems, one sentence each; an
     /// empty list if there are none. Not in plyvel.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
@@ -414,7 +527,7 @@ impl DB {
         key: BytesLike<'_>,
         value: BytesLike<'_>,
     ) -> PyResult<()> {
-        self.part.put(py, &key, &value, false)
+        self.part.put(py, &key, &value, None, false)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {

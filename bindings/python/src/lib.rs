@@ -7,14 +7,15 @@
 //! | `store` | an open store: calls without the interpreter's lock, closing, forking |
 //! | `guarded` | mutual exclusion that cannot deadlock with the interpreter's lock |
 //! | `comparator` | a key order implemented by a Python function |
+//! | `merge` | merge operators implemented by Python functions, and times to live |
 //! | `errors` | conversion of failures to exceptions |
 //! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
-//! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `iterator`, `raw` | the classes |
+//! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `transaction`, `iterator`, `raw` | the classes |
 //! | `functions` | the functions of the module |
 //!
 //! Invariants:
 //! 1. The interpreter's lock is not held while the engine works or waits, because the engine's
-//!    threads may need it for a comparator.
+//!    threads may need it for a comparator or a merge operator.
 //! 2. A call on a closed object raises; it does not crash.
 //! 3. There is no `unsafe` code.
 #![deny(unsafe_code)]
@@ -29,12 +30,14 @@ mod functions;
 mod guarded;
 mod iterator;
 mod keyspace;
+mod merge;
 mod metrics;
 mod part;
 mod prefixed;
 mod raw;
 mod snapshot;
 mod store;
+mod transaction;
 
 /// The compiled part of the package `esker`.
 #[pyo3::pymodule]
@@ -59,4 +62,6 @@ mod _esker {
     use crate::raw::RawIterator;
     #[pymodule_export]
     use crate::snapshot::Snapshot;
+    #[pymodule_export]
+    use crate::transaction::{Savepoint, Transaction};
 }

@@ -16,6 +16,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 
 use crate::arguments::BytesLike;
+use crate::merge::Ttl;
 use crate::store::Store;
 
 /// Returns the write options for plyvel's `sync`. Without `sync`, the database's option
@@ -130,12 +131,55 @@ impl Part {
 
     /// Sets `key` to `value`.
     #[inline]
-    pub fn put(&self, py: Python<'_>, key: &[u8], value: &[u8], sync: bool) -> PyResult<()> {
+    pub fn put(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        value: &[u8],
+        ttl: Option<Ttl>,
+        sync: bool,
+    ) -> PyResult<()> {
+        if ttl.is_some() {
+            let mut batch = Batch::new();
+            self.add_put(&mut batch, key, value, ttl);
+            return self.store.run(py, |db| db.write_with(&batch, &write_options(sync)));
+        }
         let (key, options) = (self.key(key), write_options(sync));
         match &self.keyspace {
             None => self.store.run(py, |db| db.put_with(&*key, value, &options)),
             Some(keyspace) => self.store.run(py, |_| keyspace.put_with(&*key, value, &options)),
         }
+    }
+
+    /// Merges `operand` into the value of `key`.
+    pub fn merge(&self, py: Python<'_>, key: &[u8], operand: &[u8], sync: bool) -> PyResult<()> {
+        self.store.run(py, |db| {
+            let mut batch = Batch::new();
+            self.add_merge(&mut batch, key, operand);
+            db.write_with(&batch, &write_options(sync))
+        })
+    }
+
+    /// Gives the pair of `key` a new time to live. Returns whether there is such a pair.
+    pub fn touch(&self, py: Python<'_>, key: &[u8], ttl: Option<Ttl>) -> PyResult<bool> {
+        let (key, ttl) = (self.key(key), Ttl::or_never(ttl));
+        match &self.keyspace {
+            None => self.store.run(py, |db| db.touch(&*key, ttl)),
+            Some(keyspace) => self.store.run(py, |_| keyspace.touch(&*key, ttl)),
+        }
+    }
+
+    /// Returns the time at which the pair of `key` expires, in seconds since 1970, or raises
+    /// `KeyError`.
+    pub fn expiry(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        let given = key.extract::<BytesLike<'_>>()?;
+        let whole = self.key(&given);
+        let found = match &self.keyspace {
+            None => self.store.run(py, |db| db.get_with_expiry(&*whole)),
+            Some(keyspace) => self.store.run(py, |_| keyspace.get_with_expiry(&*whole)),
+        };
+        let (_, expires_ms) = found?.ok_or_else(|| no_key(key))?;
+        Ok(expires_ms.map(|ms| ms as f64 / 1000.0))
     }
 
     /// Deletes `key`.
@@ -173,11 +217,22 @@ impl Part {
 
     /// Adds a put to a batch.
     #[inline]
-    pub fn add_put(&self, batch: &mut Batch, key: &[u8], value: &[u8]) {
+    pub fn add_put(&self, batch: &mut Batch, key: &[u8], value: &[u8], ttl: Option<Ttl>) {
+        let key = self.key(key);
+        match (&self.keyspace, ttl.map(Ttl::duration)) {
+            (None, None) => batch.put(&*key, value),
+            (None, Some(ttl)) => batch.put_with_ttl(&*key, value, ttl),
+            (Some(keyspace), None) => batch.put_in(keyspace, &*key, value),
+            (Some(keyspace), Some(ttl)) => batch.put_with_ttl_in(keyspace, &*key, value, ttl),
+        };
+    }
+
+    /// Adds a merge to a batch.
+    pub fn add_merge(&self, batch: &mut Batch, key: &[u8], operand: &[u8]) {
         let key = self.key(key);
         match &self.keyspace {
-            None => batch.put(&*key, value),
-            Some(keyspace) => batch.put_in(keyspace, &*key, value),
+            None => batch.merge(&*key, operand),
+            Some(keyspace) => batch.merge_in(keyspace, &*key, operand),
         };
     }
 
@@ -273,15 +328,43 @@ macro_rules! part_methods {
 
             /// See ``DB.put``.
             #[inline]
-            #[pyo3(signature = (key, value, *, sync=false))]
+            #[pyo3(signature = (key, value, *, ttl=None, sync=false))]
             fn put(
                 &self,
                 py: Python<'_>,
                 key: crate::arguments::BytesLike<'_>,
                 value: crate::arguments::BytesLike<'_>,
+                ttl: Option<crate::merge::Ttl>,
                 sync: bool,
             ) -> PyResult<()> {
-                self.part.put(py, &key, &value, sync)
+                self.part.put(py, &key, &value, ttl, sync)
+            }
+
+            /// See ``DB.merge``.
+            #[pyo3(signature = (key, operand, *, sync=false))]
+            fn merge(
+                &self,
+                py: Python<'_>,
+                key: crate::arguments::BytesLike<'_>,
+                operand: crate::arguments::BytesLike<'_>,
+                sync: bool,
+            ) -> PyResult<()> {
+                self.part.merge(py, &key, &operand, sync)
+            }
+
+            /// See ``DB.touch``.
+            fn touch(
+                &self,
+                py: Python<'_>,
+                key: crate::arguments::BytesLike<'_>,
+                ttl: Option<crate::merge::Ttl>,
+            ) -> PyResult<bool> {
+                self.part.touch(py, &key, ttl)
+            }
+
+            /// See ``DB.expiry``.
+            fn expiry(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+                self.part.expiry(py, key)
             }
 
             /// See ``DB.delete``.
@@ -356,7 +439,7 @@ macro_rules! part_methods {
                 key: crate::arguments::BytesLike<'_>,
                 value: crate::arguments::BytesLike<'_>,
             ) -> PyResult<()> {
-                self.part.put(py, &key, &value, false)
+                self.part.put(py, &key, &value, None, false)
             }
 
             fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -48,13 +48,14 @@ type Keys = *const *const c_char;
 type Lengths = *const usize;
 
 /// Adds a record to a batch. A null batch is not changed.
-fn add<'a>(batch: Batch<'_>, record: impl FnOnce() -> Outcome<Record<'a>>) {
+pub(crate) fn add<'a>(batch: Batch<'_>, record: impl FnOnce() -> Outcome<Record<'a>>) {
     if let Some(batch) = batch {
         batch.push(record());
     }
 }
 
-fn family(handle: Handle<'_>) -> Outcome<u32> {
+/// Returns the number of the column family of a handle.
+pub(crate) fn family(handle: Handle<'_>) -> Outcome<u32> {
     Ok(rocksdb_column_family_handle_t::of(handle)?.id())
 }
 
@@ -327,40 +328,6 @@ pub unsafe extern "C" fn rocksdb_writebatch_delete_range_cf(
         let start = ffi::bytes(start_key, start_key_len, "start key")?;
         let end = ffi::bytes(end_key, end_key_len, "end key")?;
         Ok(Record::DeleteRange { family: family(handle)?, start, end })
-    });
-}
-
-/// Adds a merge. The write of the batch fails, because Esker has no merge operators.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocksdb_writebatch_merge(
-    batch: Batch<'_>,
-    key: *const c_char,
-    klen: usize,
-    val: *const c_char,
-    vlen: usize,
-) {
-    // SAFETY: the caller meets RocksDB's contract for buffers.
-    add(batch, || unsafe {
-        let (key, operand) = (ffi::bytes(key, klen, "key")?, ffi::bytes(val, vlen, "value")?);
-        Ok(Record::Merge { family: 0, key, operand })
-    });
-}
-
-/// Adds a merge in a column family. The write of the batch fails, because Esker has no merge
-/// operators.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocksdb_writebatch_merge_cf(
-    batch: Batch<'_>,
-    handle: Handle<'_>,
-    key: *const c_char,
-    klen: usize,
-    val: *const c_char,
-    vlen: usize,
-) {
-    // SAFETY: the caller meets RocksDB's contract for buffers.
-    add(batch, || unsafe {
-        let (key, operand) = (ffi::bytes(key, klen, "key")?, ffi::bytes(val, vlen, "value")?);
-        Ok(Record::Merge { family: family(handle)?, key, operand })
     });
 }
 

@@ -15,7 +15,7 @@ use esker_c::own::iter::borrowed_ptr;
 
 use crate::batch::{joined, visit};
 use crate::db::rocksdb_column_family_handle_t;
-use crate::failure::{kept, quiet, refusal};
+use crate::failure::{kept, quiet};
 use crate::objects::rocksdb_comparator_t;
 use crate::overlay::Overlay;
 use crate::rep::Record;
@@ -74,7 +74,7 @@ fn create(order: KeyOrder) -> *mut rocksdb_writebatch_wi_t {
 }
 
 /// Adds a record, in the column family of `handle` or in the default one.
-fn add<'a>(
+pub(crate) fn add<'a>(
     batch: Wi<'_>,
     handle: Option<Handle<'_>>,
     record: impl FnOnce(u32) -> Outcome<Record<'a>>,
@@ -321,31 +321,6 @@ pub unsafe extern "C" fn rocksdb_writebatch_wi_put_log_data(
 ) {
     // SAFETY: the caller meets RocksDB's contract for buffers.
     add(batch, None, |_| unsafe { Ok(Record::LogData(ffi::bytes(blob, len, "log data")?)) });
-}
-
-/// Makes the write of the batch fail, because Esker has no merge operators.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_writebatch_wi_merge(
-    batch: Wi<'_>,
-    _key: *const c_char,
-    _klen: usize,
-    _val: *const c_char,
-    _vlen: usize,
-) {
-    add(batch, None, |_| Err(refusal("rocksdb_writebatch_wi_merge", crate::store::NO_MERGE)));
-}
-
-/// Makes the write of the batch fail, because Esker has no merge operators.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_writebatch_wi_merge_cf(
-    batch: Wi<'_>,
-    _handle: Handle<'_>,
-    _key: *const c_char,
-    _klen: usize,
-    _val: *const c_char,
-    _vlen: usize,
-) {
-    add(batch, None, |_| Err(refusal("rocksdb_writebatch_wi_merge_cf", crate::store::NO_MERGE)));
 }
 
 /// Calls `put` or `deleted` for each put and delete, in order.

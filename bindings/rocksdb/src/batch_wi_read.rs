@@ -3,13 +3,13 @@
 use std::ffi::c_char;
 use std::sync::Mutex;
 
-use esker_c::failure::{Outcome, there};
+use esker_c::failure::{Failure, Outcome, there};
 use esker_c::ffi;
 
 use crate::access::{rocksdb_readoptions_t, rocksdb_writeoptions_t};
 use crate::batch_wi::{lock, rocksdb_writebatch_wi_t};
 use crate::db::rocksdb_column_family_handle_t;
-use crate::failure::kept;
+use crate::failure::{MERGE_IN_PROGRESS, kept};
 use crate::iter::rocksdb_iterator_t;
 use crate::options::rocksdb_options_t;
 use crate::overlay::Overlay;
@@ -19,11 +19,17 @@ use crate::store::{Family, rocksdb_t};
 type Wi<'a> = Option<&'a rocksdb_writebatch_wi_t>;
 type Handle<'a> = Option<&'a rocksdb_column_family_handle_t>;
 
+/// Returns the failure of a read of operands whose value is in the store.
+fn in_progress() -> Outcome<Option<Vec<u8>>> {
+    let message = "the batch has merge operands and not the value that they are merged into";
+    Err(Failure { code: MERGE_IN_PROGRESS, message: message.to_string() })
+}
+
 /// Returns a copy of the batch's value of a key, or null if it has none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rocksdb_writebatch_wi_get_from_batch(
     batch: Wi<'_>,
-    _options: Option<&rocksdb_options_t>,
+    options: Option<&rocksdb_options_t>,
     key: *const c_char,
     keylen: usize,
     vallen: Option<&mut usize>,
@@ -34,7 +40,9 @@ pub unsafe extern "C" fn rocksdb_writebatch_wi_get_from_batch(
         let found = kept(errptr, || {
             let overlay = lock(rocksdb_writebatch_wi_t::of(batch)?);
             let key = ffi::bytes(key, keylen, "key")?;
-            Ok(overlay.get(0, overlay.default_order(), key).flatten())
+            let Some(own) = overlay.get(0, overlay.default_order(), key) else { return Ok(None) };
+            let operator = options.and_then(rocksdb_options_t::merge_operator);
+            own.resolve(key, operator.as_deref(), in_progress)
         });
         give(found.flatten().as_deref(), vallen)
     }
@@ -57,7 +65,8 @@ pub unsafe extern "C" fn rocksdb_writebatch_wi_get_from_batch_cf(
             let overlay = lock(rocksdb_writebatch_wi_t::of(batch)?);
             let family = rocksdb_column_family_handle_t::of(handle)?;
             let key = ffi::bytes(key, keylen, "key")?;
-            Ok(overlay.get(family.id(), family.keyspace.key_order(), key).flatten())
+            let own = overlay.get(family.id(), family.keyspace.key_order(), key);
+            own.map_or(Ok(None), |own| own.resolve(key, family.operator(), in_progress))
         });
         give(found.flatten().as_deref(), vallen)
     }
@@ -79,7 +88,10 @@ pub(crate) unsafe fn find_over(
         let bytes = ffi::bytes(key, keylen, "key")?;
         let own = lock(overlay).get(family.id(), family.keyspace.key_order(), bytes);
         match own {
-            Some(own) => Ok(own.map(Value::Owned)),
+            Some(own) => {
+                let stored = || Ok(find(family, options, key, keylen)?.map(|value| value.to_vec()));
+                Ok(own.resolve(bytes, family.operator(), stored)?.map(Value::Owned))
+            }
             None => Ok(find(family, options, key, keylen)?.map(Value::Pinned)),
         }
     }

@@ -10,7 +10,7 @@ use esker_c::ffi;
 
 use crate::failure::{kept, missing_is_invalid};
 use crate::options::rocksdb_options_t;
-use crate::store::{DEFAULT, Family, Opening, Store, rocksdb_t};
+use crate::store::{self, DEFAULT, Family, Opening, Store, rocksdb_t};
 
 /// A handle of a column family.
 pub struct rocksdb_column_family_handle_t {
@@ -49,11 +49,25 @@ pub(crate) unsafe fn open_default(
     path: *const c_char,
     is_read_only: bool,
 ) -> Outcome<Arc<Store>> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { open_expiring(options, path, &[], is_read_only) }
+}
+
+/// Opens a store with its default column family, whose pairs have the time to live in `ttls`.
+///
+/// # Safety
+/// As for [`open_default`].
+unsafe fn open_expiring(
+    options: Option<&rocksdb_options_t>,
+    path: *const c_char,
+    ttls: &[c_int],
+    is_read_only: bool,
+) -> Outcome<Arc<Store>> {
     let options = there(options, "options")?;
     // SAFETY: guaranteed by the caller.
     let path = unsafe { ffi::path(path) }?;
     let families = vec![(DEFAULT.to_string(), options)];
-    Ok(Opening { options, path, families, is_read_only }.open()?.0)
+    Ok(Opening { options, path, families, ttls, is_read_only }.open()?.0)
 }
 
 /// Opens a store with the named column families and stores their handles.
@@ -64,6 +78,21 @@ pub(crate) unsafe fn open_named(
     options: Option<&rocksdb_options_t>,
     path: *const c_char,
     named: Named,
+    is_read_only: bool,
+) -> Outcome<Arc<Store>> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { open_named_expiring(options, path, named, &[], is_read_only) }
+}
+
+/// Opens a store with the named column families, whose pairs have the times to live in `ttls`.
+///
+/// # Safety
+/// As for [`open_named`].
+unsafe fn open_named_expiring(
+    options: Option<&rocksdb_options_t>,
+    path: *const c_char,
+    named: Named,
+    ttls: &[c_int],
     is_read_only: bool,
 ) -> Outcome<Arc<Store>> {
     let options = there(options, "options")?;
@@ -79,7 +108,7 @@ pub(crate) unsafe fn open_named(
             families.push((name, there(options.as_ref(), "column family options")?));
         }
         let handles = ffi::array_mut(named.handles, count, "places for the handles")?;
-        let (store, opened) = Opening { options, path, families, is_read_only }.open()?;
+        let (store, opened) = Opening { options, path, families, ttls, is_read_only }.open()?;
         for (place, family) in handles.iter_mut().zip(opened) {
             *place = rocksdb_column_family_handle_t::give(family);
         }
@@ -100,6 +129,44 @@ pub unsafe extern "C" fn rocksdb_open(
 ) -> Option<Box<rocksdb_t>> {
     // SAFETY: the caller meets RocksDB's contract for strings, options and error texts.
     unsafe { kept(errptr, || open_default(options, name, false)).map(given) }
+}
+
+/// Opens a store whose pairs expire `ttl` seconds after they were put. They do not expire if `ttl`
+/// is not positive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rocksdb_open_with_ttl(
+    options: Option<&rocksdb_options_t>,
+    name: *const c_char,
+    ttl: c_int,
+    errptr: Option<&mut *mut c_char>,
+) -> Option<Box<rocksdb_t>> {
+    // SAFETY: the caller meets RocksDB's contract for strings, options and error texts.
+    unsafe { kept(errptr, || open_expiring(options, name, &[ttl], false)).map(given) }
+}
+
+/// Opens a store with its column families. The pairs of each expire its number of seconds after
+/// they were put, or do not expire if that is not positive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rocksdb_open_column_families_with_ttl(
+    options: Option<&rocksdb_options_t>,
+    name: *const c_char,
+    count: c_int,
+    names: *const *const c_char,
+    of_families: *const *const rocksdb_options_t,
+    handles: Handles,
+    ttls: *const c_int,
+    errptr: Option<&mut *mut c_char>,
+) -> Option<Box<rocksdb_t>> {
+    let named = Named { count, names, options: of_families, handles };
+    // SAFETY: the caller meets RocksDB's contract for strings, options, arrays and error texts.
+    unsafe {
+        let opened = kept(errptr, || {
+            let count = usize::try_from(count).unwrap_or(0);
+            let ttls = ffi::array(ttls, count, "times to live")?;
+            open_named_expiring(options, name, named, ttls, false)
+        });
+        opened.map(given)
+    }
 }
 
 /// Opens the current state of a store, for reading.
@@ -258,7 +325,28 @@ pub unsafe extern "C" fn rocksdb_create_column_family(
     unsafe {
         let made = kept(errptr, || {
             let name = ffi::utf8(name, "column family name")?;
-            rocksdb_t::writable(db)?.create_family(name, there(options, "options")?)
+            rocksdb_t::writable(db)?.create_family(name, there(options, "options")?, None)
+        });
+        made.map_or(std::ptr::null_mut(), rocksdb_column_family_handle_t::give)
+    }
+}
+
+/// Creates a column family whose pairs expire `ttl` seconds after they were put. They do not expire
+/// if `ttl` is not positive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rocksdb_create_column_family_with_ttl(
+    db: Option<&rocksdb_t>,
+    options: Option<&rocksdb_options_t>,
+    name: *const c_char,
+    ttl: c_int,
+    errptr: Option<&mut *mut c_char>,
+) -> *mut rocksdb_column_family_handle_t {
+    // SAFETY: the caller meets RocksDB's contract for strings, options and error texts.
+    unsafe {
+        let made = kept(errptr, || {
+            let name = ffi::utf8(name, "column family name")?;
+            let options = there(options, "options")?;
+            rocksdb_t::writable(db)?.create_family(name, options, store::ttl(ttl))
         });
         made.map_or(std::ptr::null_mut(), rocksdb_column_family_handle_t::give)
     }
@@ -282,7 +370,7 @@ pub unsafe extern "C" fn rocksdb_create_column_families(
             for name in ffi::array(names, count, "column family names")? {
                 let name = ffi::utf8(*name, "column family name")?;
                 let store = rocksdb_t::writable(db)?;
-                let family = store.create_family(name, there(options, "options")?)?;
+                let family = store.create_family(name, there(options, "options")?, None)?;
                 made.push(rocksdb_column_family_handle_t::give(family));
             }
             Ok(())

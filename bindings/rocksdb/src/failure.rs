@@ -23,6 +23,9 @@ pub const NOT_IMPLEMENTED: i32 = 100;
 /// Code of a transaction that was used after its expiration.
 pub const EXPIRED: i32 = 101;
 
+/// Code of a read of merge operands without the value that they are merged into.
+pub const MERGE_IN_PROGRESS: i32 = 102;
+
 thread_local! {
     static HAS_PENDING: Cell<bool> = const { Cell::new(false) };
     static PENDING: RefCell<Option<Failure>> = const { RefCell::new(None) };
@@ -112,6 +115,7 @@ pub fn text_of(failure: &Failure) -> String {
         ESKER_CLOSED => "Shutdown in progress",
         NOT_IMPLEMENTED => "Not implemented",
         EXPIRED => "Operation expired",
+        MERGE_IN_PROGRESS => "Merge in progress",
         _ => "IO error",
     };
     format!("{kind}: {}", failure.message)

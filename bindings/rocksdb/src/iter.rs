@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex};
 
-use esker::{DbIterator, KeyBounds, ReadOptions, Result};
+use esker::{DbIterator, KeyBounds, ReadOptions};
 use esker_c::failure::{Failure, Outcome, attempt, there};
 use esker_c::ffi;
 use esker_c::own::iter::borrowed_ptr;
@@ -43,23 +43,25 @@ pub(crate) struct Walk {
 }
 
 impl Cursor {
-    fn seek(&mut self, key: Option<&[u8]>, forward: bool) -> Result<()> {
+    fn seek(&mut self, key: Option<&[u8]>, forward: bool) -> Outcome<()> {
         match (self, key, forward) {
-            (Cursor::Merged(merged), key, forward) => merged.seek(key, forward),
-            (Cursor::Plain(iter), None, true) => iter.seek_to_first(),
-            (Cursor::Plain(iter), None, false) => iter.seek_to_last(),
-            (Cursor::Plain(iter), Some(key), true) => iter.seek(key),
-            (Cursor::Plain(iter), Some(key), false) => iter.seek_for_prev(key),
+            (Cursor::Merged(merged), key, forward) => merged.seek(key, forward)?,
+            (Cursor::Plain(iter), None, true) => iter.seek_to_first()?,
+            (Cursor::Plain(iter), None, false) => iter.seek_to_last()?,
+            (Cursor::Plain(iter), Some(key), true) => iter.seek(key)?,
+            (Cursor::Plain(iter), Some(key), false) => iter.seek_for_prev(key)?,
         }
+        Ok(())
     }
 
     #[inline]
-    fn step(&mut self, forward: bool) -> Result<()> {
+    fn step(&mut self, forward: bool) -> Outcome<()> {
         match self {
-            Cursor::Plain(iter) if forward => iter.move_next(),
-            Cursor::Plain(iter) => iter.move_prev(),
-            Cursor::Merged(merged) => merged.step(forward),
+            Cursor::Plain(iter) if forward => iter.move_next()?,
+            Cursor::Plain(iter) => iter.move_prev()?,
+            Cursor::Merged(merged) => merged.step(forward)?,
         }
+        Ok(())
     }
 
     #[inline]
@@ -120,13 +122,14 @@ impl Walk {
             return Err(Failure::invalid("the base iterator has the writes of a batch over it"));
         };
         let order = self.family.keyspace.key_order().clone();
-        let merged = Merged::new(base, overlay, (family, order), self.bounds.clone());
+        let merged = Merged::new(base, overlay, (family, order), self.bounds.clone())
+            .with_operator(self.family.share_operator());
         Ok(Walk { cursor: Cursor::Merged(Box::new(merged)), is_tailing: false, ..self })
     }
 
-    fn run(&mut self, advance: impl FnOnce(&mut Cursor) -> Result<()>) {
+    fn run(&mut self, advance: impl FnOnce(&mut Cursor) -> Outcome<()>) {
         let cursor = &mut self.cursor;
-        if let Err(failure) = attempt(|| Ok(advance(cursor)?)) {
+        if let Err(failure) = attempt(|| advance(cursor)) {
             self.failed.get_or_insert(failure);
         }
     }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `failure`, `settings`, `stubs` | error texts and refusals; options kept by name; generated functions |
 //! | `options`, `access`, `objects` | options of stores; of reads and writes; objects that options refer to |
+//! | `operators`, `filters`, `slots`, `merge_calls` | merge operators and compaction filters, their places in a store; merges |
 //! | `store`, `db` | an open store and its column families; opening |
 //! | `read`, `multi_get`, `iter`, `merged` | reads and iterators, also with writes over them |
 //! | `write`, `rep`, `batch` | writes; the bytes of a batch; batches |
@@ -34,13 +35,16 @@ pub mod batch_wi_read;
 pub mod counters;
 pub mod db;
 pub mod failure;
+pub mod filters;
 pub mod iter;
 pub mod live_files;
 pub mod maintenance;
 pub mod memory;
+pub mod merge_calls;
 pub mod merged;
 pub mod multi_get;
 pub mod objects;
+pub mod operators;
 pub mod optimistic_db;
 pub mod options;
 pub mod overlay;
@@ -48,6 +52,7 @@ pub mod properties;
 pub mod read;
 pub mod rep;
 pub mod settings;
+pub mod slots;
 pub mod store;
 pub mod stubs;
 pub mod transaction;

@@ -3,15 +3,16 @@
 //! Invariants:
 //! 1. Forward, the iterator of the store stands on its first key at or after the current key;
 //!    backward, on its last key at or before it.
-//! 2. A key with an own version is never read from the store.
+//! 2. A key with an own version is read from the store only if operands were merged into its value.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use esker::{DbIterator, KeyBounds, KeyOrder, Result};
+use esker::{DbIterator, KeyBounds, KeyOrder, MergeOperator};
+use esker_c::failure::Outcome;
 
-use crate::overlay::{Entry, Overlay};
+use crate::overlay::{Entry, Overlay, Own};
 
 /// Where the iterator stands.
 enum At {
@@ -28,6 +29,7 @@ pub struct Merged {
     overlay: Arc<Mutex<Overlay>>,
     family: u32,
     order: KeyOrder,
+    operator: Option<Arc<dyn MergeOperator>>,
     bounds: KeyBounds,
     at: At,
     forward: bool,
@@ -50,11 +52,17 @@ impl Merged {
             overlay,
             family,
             order,
+            operator: None,
             bounds,
             at: At::Nowhere,
             forward: true,
             own_ended: false,
         }
+    }
+
+    /// Sets the merge operator of the column family.
+    pub fn with_operator(self, operator: Option<Arc<dyn MergeOperator>>) -> Merged {
+        Merged { operator, ..self }
     }
 
     /// Returns whether the iterator stands on a key.
@@ -82,7 +90,7 @@ impl Merged {
 
     /// Moves to the first key at or after `key` (the first key of all for `None`), or backward to
     /// the last one at or before it.
-    pub fn seek(&mut self, key: Option<&[u8]>, forward: bool) -> Result<()> {
+    pub fn seek(&mut self, key: Option<&[u8]>, forward: bool) -> Outcome<()> {
         self.at = At::Nowhere;
         self.forward = forward;
         self.own_ended = false;
@@ -97,7 +105,7 @@ impl Merged {
     }
 
     /// Moves to the next or the previous key.
-    pub fn step(&mut self, forward: bool) -> Result<()> {
+    pub fn step(&mut self, forward: bool) -> Outcome<()> {
         let current = match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Nowhere => return Ok(()),
             At::Base if self.own_ended && forward == self.forward => {
@@ -122,8 +130,13 @@ impl Merged {
         self.settle(Bound::Excluded(current))
     }
 
-    fn step_base(&mut self) -> Result<()> {
-        if self.forward { self.base.move_next() } else { self.base.move_prev() }
+    fn step_base(&mut self) -> Outcome<()> {
+        if self.forward {
+            self.base.move_next()?
+        } else {
+            self.base.move_prev()?
+        }
+        Ok(())
     }
 
     /// Returns where the own versions begin: at `key`, or at the bound if `key` is beyond it.
@@ -162,10 +175,10 @@ impl Merged {
     }
 
     /// Takes the nearer of the store's key and the next own version, and passes deleted keys.
-    fn settle(&mut self, mut from: Bound<Vec<u8>>) -> Result<()> {
+    fn settle(&mut self, mut from: Bound<Vec<u8>>) -> Outcome<()> {
         loop {
             let own = if self.own_ended { None } else { self.own(&from) };
-            let Some((key, value)) = own else {
+            let Some((key, own)) = own else {
                 self.own_ended = true;
                 self.at = if self.base.valid() { At::Base } else { At::Nowhere };
                 return Ok(());
@@ -175,17 +188,19 @@ impl Merged {
                 (true, true) => self.order.compare(&key, self.base.key()),
                 (true, false) => self.order.compare(self.base.key(), &key),
             };
-            match (order, value) {
+            match (order, own) {
                 (Ordering::Greater, _) => {
                     self.at = At::Base;
                     return Ok(());
                 }
-                (_, Some(value)) => {
-                    self.at = At::Own(key, value);
+                (Ordering::Equal, Own::Deleted) => self.step_base()?,
+                (Ordering::Less, Own::Deleted) => {}
+                (_, own) => {
+                    let stored = order.is_eq().then(|| self.base.value().to_vec());
+                    let value = own.resolve(&key, self.operator.as_deref(), || Ok(stored))?;
+                    self.at = At::Own(key, value.unwrap_or_default());
                     return Ok(());
                 }
-                (Ordering::Equal, None) => self.step_base()?,
-                (Ordering::Less, None) => {}
             }
             from = Bound::Excluded(key);
         }

@@ -1,12 +1,12 @@
-//! Objects that options refer to: comparators, prefix extractors, filter policies, caches,
-//! environments, and the functions of users that Esker does not call yet.
+//! Objects that options refer to: comparators, prefix extractors, filter policies, caches, and
+//! environments.
 //!
 //! Invariants:
 //! 1. The destructor of a user's state runs once, after the last option object and store that uses
 //!    the state is freed.
 //! 2. A store gets a block cache of its own, with the capacity of the cache object.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -32,55 +32,6 @@ static COMPARATORS: Mutex<Vec<Weak<CComparator>>> = Mutex::new(Vec::new());
 pub(crate) fn known_orders() -> Vec<KeyOrder> {
     let known = COMPARATORS.lock().unwrap_or_else(PoisonError::into_inner);
     known.iter().filter_map(Weak::upgrade).map(|known| KeyOrder::Custom(known)).collect()
-}
-
-/// Functions of a user that Esker does not call: a merge operator or a compaction filter. Options
-/// that have them are refused when a store is opened.
-pub struct Functions {
-    /// The name that the user gave.
-    pub name: String,
-    _state: State,
-}
-
-impl Functions {
-    /// Takes ownership of `pointer`.
-    ///
-    /// # Safety
-    /// `name` belongs to `pointer` and returns a C string or null.
-    unsafe fn new(
-        pointer: *mut c_void,
-        destructor: esker_destructor_t,
-        name: esker_name_t,
-    ) -> Arc<Functions> {
-        let state = State { pointer, destructor };
-        // SAFETY: guaranteed by the caller.
-        let text = name.map_or(std::ptr::null(), |name| unsafe { name(state.pointer) });
-        let name = if text.is_null() {
-            String::new()
-        } else {
-            // SAFETY: not null; otherwise guaranteed by the caller.
-            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-        };
-        Arc::new(Functions { name, _state: state })
-    }
-}
-
-/// A merge operator.
-pub struct rocksdb_mergeoperator_t {
-    pub(crate) functions: Arc<Functions>,
-}
-
-/// A compaction filter. It begins with settings, because `ignore_snapshots` is one.
-#[repr(C)]
-pub struct rocksdb_compactionfilter_t {
-    /// Whether it ignores snapshots.
-    pub settings: Settings,
-    pub(crate) functions: Arc<Functions>,
-}
-
-/// A factory of compaction filters.
-pub struct rocksdb_compactionfilterfactory_t {
-    pub(crate) functions: Arc<Functions>,
 }
 
 type Transforming =
@@ -220,69 +171,6 @@ pub unsafe extern "C" fn rocksdb_comparator_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn rocksdb_comparator_destroy(comparator: Option<Box<rocksdb_comparator_t>>) {
     drop(comparator);
-}
-
-/// Creates a merge operator. Options with it are refused when a store is opened.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocksdb_mergeoperator_create(
-    state: *mut c_void,
-    destructor: esker_destructor_t,
-    _full_merge: *const c_void,
-    _partial_merge: *const c_void,
-    _delete_value: *const c_void,
-    name: esker_name_t,
-) -> Box<rocksdb_mergeoperator_t> {
-    // SAFETY: the caller meets RocksDB's contract for the functions of an object.
-    let functions = unsafe { Functions::new(state, destructor, name) };
-    Box::new(rocksdb_mergeoperator_t { functions })
-}
-
-/// Frees a merge operator that no options own.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_mergeoperator_destroy(merge: Option<Box<rocksdb_mergeoperator_t>>) {
-    drop(merge);
-}
-
-/// Creates a compaction filter. Options with it are refused when a store is opened.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocksdb_compactionfilter_create(
-    state: *mut c_void,
-    destructor: esker_destructor_t,
-    _filter: *const c_void,
-    name: esker_name_t,
-) -> Box<rocksdb_compactionfilter_t> {
-    // SAFETY: the caller meets RocksDB's contract for the functions of an object.
-    let functions = unsafe { Functions::new(state, destructor, name) };
-    Box::new(rocksdb_compactionfilter_t { settings: Settings::default(), functions })
-}
-
-/// Frees a compaction filter.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_compactionfilter_destroy(
-    filter: Option<Box<rocksdb_compactionfilter_t>>,
-) {
-    drop(filter);
-}
-
-/// Creates a factory of compaction filters. Options with it are refused when a store is opened.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocksdb_compactionfilterfactory_create(
-    state: *mut c_void,
-    destructor: esker_destructor_t,
-    _create_compaction_filter: *const c_void,
-    name: esker_name_t,
-) -> Box<rocksdb_compactionfilterfactory_t> {
-    // SAFETY: the caller meets RocksDB's contract for the functions of an object.
-    let functions = unsafe { Functions::new(state, destructor, name) };
-    Box::new(rocksdb_compactionfilterfactory_t { functions })
-}
-
-/// Frees a factory of compaction filters that no options own.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_compactionfilterfactory_destroy(
-    factory: Option<Box<rocksdb_compactionfilterfactory_t>>,
-) {
-    drop(factory);
 }
 
 /// Creates a prefix extractor from the caller's functions; null if a required function is missing.

@@ -10,15 +10,14 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use esker::fs::{Fs, OsFs};
-use esker::{Comparator, KeyOrder, KeyspaceOptions, Options};
+use esker::{CompactionFilter, Comparator, KeyOrder, KeyspaceOptions, MergeOperator, Options};
 use esker_c::failure::{Failure, Outcome, there};
 use esker_c::ffi;
 
 use crate::failure::{kept, refusal};
 use crate::objects::{
-    Cache, Functions, Transform, cache_size, rocksdb_cache_t, rocksdb_compactionfilter_t,
-    rocksdb_compactionfilterfactory_t, rocksdb_comparator_t, rocksdb_env_t, rocksdb_filterpolicy_t,
-    rocksdb_mergeoperator_t, rocksdb_slicetransform_t,
+    Cache, Transform, cache_size, rocksdb_cache_t, rocksdb_comparator_t, rocksdb_env_t,
+    rocksdb_filterpolicy_t, rocksdb_slicetransform_t,
 };
 use crate::settings::Settings;
 use crate::store::Store;
@@ -42,8 +41,12 @@ pub(crate) struct Objects {
     /// Table options.
     table: Settings,
     filter_bits: Option<f64>,
-    /// Function of a merge operator or compaction filter, and what it is; refused at open.
-    refused: Vec<(&'static str, Arc<Functions>)>,
+    /// Merge operator.
+    pub merge: Option<Arc<dyn MergeOperator>>,
+    /// Compaction filter.
+    pub filter: Option<Arc<dyn CompactionFilter>>,
+    /// Factory of compaction filters.
+    pub filters: Option<Arc<dyn CompactionFilter>>,
     /// Write buffer manager.
     pub write_buffers: Option<Arc<crate::memory::WriteBuffers>>,
     /// The store opened last with statistics.
@@ -109,13 +112,17 @@ impl rocksdb_options_t {
             let why = "Esker has no FIFO compaction, which drops the oldest keys";
             return Err(refusal("rocksdb_options_set_compaction_style", why));
         }
-        match self.objects.refused.first() {
-            Some((function, functions)) => {
-                let name = &functions.name;
-                Err(refusal(function, &format!("Esker does not call \"{name}\"")))
-            }
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Returns the merge operator.
+    pub(crate) fn merge_operator(&self) -> Option<Arc<dyn MergeOperator>> {
+        self.objects.merge.clone()
+    }
+
+    /// Returns the compaction filter, or the factory of filters if there is none.
+    pub(crate) fn filter(&self) -> Option<Arc<dyn CompactionFilter>> {
+        self.objects.filter.clone().or_else(|| self.objects.filters.clone())
     }
 
     /// Returns the names of the settings that have no effect, for the report.
@@ -291,43 +298,6 @@ pub extern "C" fn rocksdb_options_set_prefix_extractor(
 ) {
     if let Some(options) = options {
         options.objects.prefix = transform.map(|transform| transform.transform.clone());
-    }
-}
-
-/// Takes ownership of a merge operator. Esker does not call it: every open with the options fails.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_options_set_merge_operator(
-    options: Option<&mut rocksdb_options_t>,
-    merge: Option<Box<rocksdb_mergeoperator_t>>,
-) {
-    if let (Some(options), Some(merge)) = (options, merge) {
-        let name = "rocksdb_options_set_merge_operator";
-        options.objects.refused.push((name, merge.functions.clone()));
-    }
-}
-
-/// Sets a compaction filter. Esker does not call it: every open with the options fails.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_options_set_compaction_filter(
-    options: Option<&mut rocksdb_options_t>,
-    filter: Option<&rocksdb_compactionfilter_t>,
-) {
-    if let (Some(options), Some(filter)) = (options, filter) {
-        let name = "rocksdb_options_set_compaction_filter";
-        options.objects.refused.push((name, filter.functions.clone()));
-    }
-}
-
-/// Takes ownership of a factory of compaction filters. Esker does not call it: every open with the
-/// options fails.
-#[unsafe(no_mangle)]
-pub extern "C" fn rocksdb_options_set_compaction_filter_factory(
-    options: Option<&mut rocksdb_options_t>,
-    factory: Option<Box<rocksdb_compactionfilterfactory_t>>,
-) {
-    if let (Some(options), Some(factory)) = (options, factory) {
-        let name = "rocksdb_options_set_compaction_filter_factory";
-        options.objects.refused.push((name, factory.functions.clone()));
     }
 }
 

@@ -2,7 +2,8 @@
 //! writes of a transaction.
 //!
 //! Invariants:
-//! 1. The index has the position of the newest put or delete of each key.
+//! 1. The index has the position of the newest put or delete of each key, or of its first merge if
+//!    there is none, and then the positions of the merges that came later.
 //! 2. Each change of the index since the oldest savepoint is in `undo`, in order, so that a savepoint
 //!    restores both.
 
@@ -10,9 +11,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-use esker::KeyOrder;
+use esker::{KeyOrder, MergeOperator};
 use esker_c::failure::{ESKER_NOT_FOUND, Failure, Outcome};
 
+use crate::operators;
 use crate::rep::{Mark, Record, Rep};
 
 /// A key in its column family's order.
@@ -46,17 +48,59 @@ impl Eq for OrderedKey {}
 struct Change {
     family: u32,
     key: OrderedKey,
-    before: Option<usize>,
+    before: Before,
 }
 
-/// A key, and its value or `None` if it was deleted.
-pub type Entry = (Vec<u8>, Option<Vec<u8>>);
+/// What a key had before a change.
+enum Before {
+    /// These positions, or none.
+    Positions(Option<Vec<usize>>),
+    /// The positions without the last one.
+    WithoutLast,
+}
+
+/// The own version of a key.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Own {
+    /// A value.
+    Value(Vec<u8>),
+    /// The key was deleted.
+    Deleted,
+    /// Operands, oldest first, that were merged into the value of the store.
+    Merged(Vec<Vec<u8>>),
+    /// Operands that were merged into an own value, or into an own deletion.
+    MergedInto(Option<Vec<u8>>, Vec<Vec<u8>>),
+}
+
+impl Own {
+    /// Returns the value of `key`, or `None` if it was deleted. `stored` reads the store.
+    ///
+    /// # Errors
+    /// Those of `stored` and of the merge operator.
+    pub fn resolve(
+        self,
+        key: &[u8],
+        operator: Option<&dyn MergeOperator>,
+        stored: impl FnOnce() -> Outcome<Option<Vec<u8>>>,
+    ) -> Outcome<Option<Vec<u8>>> {
+        let (base, operands) = match self {
+            Own::Value(value) => return Ok(Some(value)),
+            Own::Deleted => return Ok(None),
+            Own::Merged(operands) => (stored()?, operands),
+            Own::MergedInto(base, operands) => (base, operands),
+        };
+        operators::merge(operator, key, base.as_deref(), &operands).map(Some)
+    }
+}
+
+/// A key and its own version.
+pub type Entry = (Vec<u8>, Own);
 
 /// Indexed writes.
 pub struct Overlay {
     rep: Rep,
     default_order: KeyOrder,
-    index: HashMap<u32, BTreeMap<OrderedKey, usize>>,
+    index: HashMap<u32, BTreeMap<OrderedKey, Vec<usize>>>,
     undo: Vec<Change>,
     savepoints: Vec<(Mark, usize)>,
     refused: Option<Failure>,
@@ -113,7 +157,8 @@ impl Overlay {
         let (family, key) = match record {
             Record::Put { family, key, .. }
             | Record::Delete { family, key }
-            | Record::SingleDelete { family, key } => (family, key),
+            | Record::SingleDelete { family, key }
+            | Record::Merge { family, key, .. } => (family, key),
             _ => {
                 self.rep.push(record);
                 return;
@@ -123,19 +168,26 @@ impl Overlay {
         let key = OrderedKey { key: key.to_vec(), order };
         let at = self.rep.push(record);
         let index = self.index.entry(family).or_default();
-        if self.savepoints.is_empty() {
-            index.insert(key, at);
-        } else {
-            let before = index.insert(key.clone(), at);
+        let is_merge = matches!(record, Record::Merge { .. });
+        let has_undo = !self.savepoints.is_empty();
+        let undo_key = has_undo.then(|| key.clone());
+        let before = match index.get_mut(&key).filter(|_| is_merge) {
+            Some(positions) => {
+                positions.push(at);
+                Before::WithoutLast
+            }
+            None => Before::Positions(index.insert(key, vec![at])),
+        };
+        if let Some(key) = undo_key {
             self.undo.push(Change { family, key, before });
         }
     }
 
-    /// Returns the own version of a key: its value, or `None` inside if it was deleted.
-    pub fn get(&self, family: u32, order: &KeyOrder, key: &[u8]) -> Option<Option<Vec<u8>>> {
+    /// Returns the own version of a key.
+    pub fn get(&self, family: u32, order: &KeyOrder, key: &[u8]) -> Option<Own> {
         let index = self.index.get(&family)?;
         let key = OrderedKey { key: key.to_vec(), order: order.clone() };
-        Some(self.value_at(*index.get(&key)?))
+        Some(self.version_at(index.get(&key)?))
     }
 
     /// Returns the next own version from a bound on, in a direction.
@@ -153,13 +205,23 @@ impl Overlay {
             true => index.range((from, Bound::Unbounded)).next()?,
             false => index.range((Bound::Unbounded, from)).next_back()?,
         };
-        Some((key.key.clone(), self.value_at(*at)))
+        Some((key.key.clone(), self.version_at(at)))
     }
 
-    fn value_at(&self, at: usize) -> Option<Vec<u8>> {
-        match self.rep.record_at(at) {
-            Some(Record::Put { value, .. }) => Some(value.to_vec()),
-            _ => None,
+    fn version_at(&self, positions: &[usize]) -> Own {
+        let (mut base, mut operands) = (None, Vec::new());
+        for record in positions.iter().filter_map(|at| self.rep.record_at(*at)) {
+            match record {
+                Record::Put { value, .. } => base = Some(Some(value.to_vec())),
+                Record::Merge { operand, .. } => operands.push(operand.to_vec()),
+                _ => base = Some(None),
+            }
+        }
+        match (base, operands.is_empty()) {
+            (Some(Some(value)), true) => Own::Value(value),
+            (Some(base), false) => Own::MergedInto(base, operands),
+            (None, false) => Own::Merged(operands),
+            (_, true) => Own::Deleted,
         }
     }
 
@@ -179,9 +241,16 @@ impl Overlay {
             let Some(Change { family, key, before }) = self.undo.pop() else { break };
             let index = self.index.entry(family).or_default();
             match before {
-                Some(at) => index.insert(key, at),
-                None => index.remove(&key),
-            };
+                Before::Positions(Some(positions)) => {
+                    index.insert(key, positions);
+                }
+                Before::Positions(None) => {
+                    index.remove(&key);
+                }
+                Before::WithoutLast => {
+                    index.get_mut(&key).and_then(Vec::pop);
+                }
+            }
         }
         Ok(())
     }
@@ -202,7 +271,8 @@ mod tests {
     }
 
     fn get(overlay: &Overlay, family: u32, key: &str) -> Option<Option<Vec<u8>>> {
-        overlay.get(family, &KeyOrder::Bytewise, key.as_bytes())
+        let own = overlay.get(family, &KeyOrder::Bytewise, key.as_bytes())?;
+        Some(own.resolve(key.as_bytes(), None, || Ok(None)).unwrap())
     }
 
     #[test]
@@ -232,6 +302,30 @@ mod tests {
         assert_eq!(get(&overlay, 0, "b"), None);
         assert_eq!(overlay.as_bytes(), before);
         assert!(overlay.roll_back_to_savepoint().is_err());
+    }
+
+    #[test]
+    fn merges_lie_on_the_version_before_them_and_are_taken_back() {
+        let order = KeyOrder::Bytewise;
+        let mut overlay = Overlay::new(order.clone());
+        let merge = |overlay: &mut Overlay, operand: &[u8]| {
+            overlay.write(None, Record::Merge { family: 0, key: b"k", operand });
+        };
+        let operands = |list: &[&[u8]]| list.iter().map(|one| one.to_vec()).collect::<Vec<_>>();
+        merge(&mut overlay, b"1");
+        merge(&mut overlay, b"2");
+        assert_eq!(overlay.get(0, &order, b"k"), Some(Own::Merged(operands(&[b"1", b"2"]))));
+        overlay.set_savepoint();
+        merge(&mut overlay, b"3");
+        overlay.write(None, Record::Delete { family: 0, key: b"k" });
+        merge(&mut overlay, b"4");
+        assert_eq!(overlay.get(0, &order, b"k"), Some(Own::MergedInto(None, operands(&[b"4"]))));
+        put(&mut overlay, 0, "k", "v");
+        assert_eq!(overlay.get(0, &order, b"k"), Some(Own::Value(b"v".to_vec())));
+        overlay.roll_back_to_savepoint().unwrap();
+        assert_eq!(overlay.get(0, &order, b"k"), Some(Own::Merged(operands(&[b"1", b"2"]))));
+        let own = overlay.get(0, &order, b"k").unwrap();
+        assert!(own.resolve(b"k", None, || Ok(None)).is_err());
     }
 
     #[test]

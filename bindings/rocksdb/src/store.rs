@@ -7,18 +7,24 @@
 //! 3. Calls from within the store's own comparator are refused.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::c_int;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-use esker::{Batch, Db, KeyBounds, KeyOrder, Keyspace, Snapshot, WriteOptions};
+use esker::{
+    Batch, Db, KeyBounds, KeyOrder, Keyspace, MergeOperator, Options, Snapshot, WriteOptions,
+};
 use esker_bindings::calling::{self, Functions};
 use esker_c::failure::{Failure, Outcome, there};
 
-use crate::failure::{missing_is_invalid, read_only, refusal};
+use crate::failure::{missing_is_invalid, read_only};
 use crate::objects::Transform;
+use crate::operators::no_operator;
 use crate::options::rocksdb_options_t;
 use crate::rep::{Record, Rep};
+use crate::slots::{self, Slots};
 
 /// The name of the default column family.
 pub const DEFAULT: &str = "default";
@@ -29,9 +35,36 @@ pub struct Family {
     pub keyspace: Keyspace,
     /// Prefix extractor of the options with which it was opened.
     pub prefix: Option<Arc<Transform>>,
+    /// Merge operator of the options with which it was opened.
+    operator: Option<Arc<dyn MergeOperator>>,
+    /// Time after which pairs that are put expire.
+    pub ttl: Option<Duration>,
 }
 
 impl Family {
+    fn new(keyspace: Keyspace, options: &rocksdb_options_t, ttl: Option<Duration>) -> Arc<Family> {
+        let prefix = options.objects.prefix.clone();
+        Arc::new(Family { keyspace, prefix, operator: options.merge_operator(), ttl })
+    }
+
+    /// Returns the merge operator.
+    pub fn operator(&self) -> Option<&dyn MergeOperator> {
+        self.operator.as_deref()
+    }
+
+    /// Returns a share of the merge operator.
+    pub fn share_operator(&self) -> Option<Arc<dyn MergeOperator>> {
+        self.operator.clone()
+    }
+
+    /// Adds a put to a batch, with the time to live of the column family.
+    pub fn add_put(&self, batch: &mut Batch, key: &[u8], value: &[u8]) {
+        match self.ttl {
+            Some(ttl) => batch.put_with_ttl_in(&self.keyspace, key, value, ttl),
+            None => batch.put_in(&self.keyspace, key, value),
+        };
+    }
+
     /// Returns the number of the column family.
     pub fn id(&self) -> u32 {
         self.keyspace.id()
@@ -46,6 +79,7 @@ pub struct Store {
     pub default: Arc<Family>,
     families: RwLock<HashMap<u32, Arc<Family>>>,
     functions: Functions,
+    slots: Slots,
     is_read_only: bool,
     /// Names of live transactions.
     names: Mutex<BTreeSet<String>>,
@@ -88,8 +122,16 @@ pub struct Opening<'a> {
     pub path: &'a Path,
     /// Column families with their options.
     pub families: Vec<(String, &'a rocksdb_options_t)>,
+    /// The time to live of each column family, in seconds; empty if no pair expires. Pairs do not
+    /// expire where it is not positive.
+    pub ttls: &'a [c_int],
     /// Whether the store is opened for reading.
     pub is_read_only: bool,
+}
+
+/// Returns a time to live of RocksDB. Zero and negative times never end.
+pub fn ttl(seconds: c_int) -> Option<Duration> {
+    u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
 impl Opening<'_> {
@@ -104,7 +146,8 @@ impl Opening<'_> {
         for (_, options) in &self.families {
             options.check()?;
         }
-        let options = self.options.store_options(default, orders)?;
+        let mut options: Options = self.options.store_options(default, orders)?;
+        let slots = Slots::open(&self.families, self.is_read_only, &mut options);
         let functions = calling::functions_of(&options);
         let fs = self.options.fs();
         let db = match self.is_read_only {
@@ -112,7 +155,7 @@ impl Opening<'_> {
             false => Db::open_on(fs, self.path, options),
         };
         let db = missing_is_invalid(db.map_err(Failure::from))?;
-        let families = missing_is_invalid(self.families_of(&db))?;
+        let families = missing_is_invalid(self.families_of(&db, &slots))?;
         let own = families.iter().zip(&self.families).find(|(_, (name, _))| name == DEFAULT);
         let own = own.map(|(family, _)| family.clone());
         let mut accepted = self.options.accepted();
@@ -126,6 +169,7 @@ impl Opening<'_> {
             families: RwLock::new(families.iter().map(|f| (f.id(), f.clone())).collect()),
             db,
             functions,
+            slots,
             is_read_only: self.is_read_only,
             names: Mutex::default(),
             accepted,
@@ -152,7 +196,7 @@ impl Opening<'_> {
         }
     }
 
-    fn families_of(&self, db: &Db) -> Outcome<Vec<Arc<Family>>> {
+    fn families_of(&self, db: &Db, slots: &Slots) -> Outcome<Vec<Arc<Family>>> {
         let existing = db.keyspaces();
         let is_named = |name: &String| self.families.iter().any(|(named, _)| named == name);
         let forgotten: Vec<String> =
@@ -162,11 +206,15 @@ impl Opening<'_> {
             return Err(Failure::invalid(format!("Column families not opened: {names}")));
         }
         let create = self.options.settings.flag("create_missing_column_families");
-        let family = |(name, options): &(String, &rocksdb_options_t)| {
+        let family = |(at, (name, options)): (usize, &(String, &rocksdb_options_t))| {
             let keyspace = match db.existing_keyspace(name)? {
-                Some(keyspace) => keyspace,
+                Some(keyspace) => {
+                    slots::check(name, &keyspace, options)?;
+                    keyspace
+                }
                 None if create && !self.is_read_only => {
-                    db.keyspace(name, &options.keyspace_options()?)?
+                    let made = options.keyspace_options()?;
+                    db.keyspace(name, &slots.create(name, options, made)?)?
                 }
                 None => {
                     return Err(Failure::invalid(format!("Column family not found: {name}")));
@@ -179,9 +227,10 @@ impl Opening<'_> {
                      have {expected:?}"
                 )));
             }
-            Ok(Arc::new(Family { keyspace, prefix: options.objects.prefix.clone() }))
+            let ttl = self.ttls.get(at).copied().and_then(ttl);
+            Ok(Family::new(keyspace, options, ttl))
         };
-        self.families.iter().map(family).collect()
+        self.families.iter().enumerate().map(family).collect()
     }
 }
 
@@ -200,14 +249,20 @@ impl Store {
             .ok_or_else(|| Failure::invalid("Invalid column family specified in write batch"))
     }
 
-    /// Creates a column family.
-    pub fn create_family(&self, name: &str, options: &rocksdb_options_t) -> Outcome<Arc<Family>> {
+    /// Creates a column family, whose pairs live for `ttl`.
+    pub fn create_family(
+        &self,
+        name: &str,
+        options: &rocksdb_options_t,
+        ttl: Option<Duration>,
+    ) -> Outcome<Arc<Family>> {
         let made = options.keyspace_options()?;
         if self.db.existing_keyspace(name)?.is_some() {
             return Err(Failure::invalid(format!("Column family already exists: {name}")));
         }
-        let keyspace = self.db.keyspace(name, &made)?;
-        let family = Arc::new(Family { keyspace, prefix: options.objects.prefix.clone() });
+        let made = self.slots.create(name, options, made)?;
+        let keyspace = self.db.keyspace(name, &made).inspect_err(|_| self.slots.release(name))?;
+        let family = Family::new(keyspace, options, ttl);
         let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
         families.insert(family.id(), family.clone());
         Ok(family)
@@ -219,6 +274,7 @@ impl Store {
             return Err(Failure::invalid("Can't drop default column family"));
         }
         self.db.drop_keyspace(&family.keyspace.name())?;
+        self.slots.release(&family.keyspace.name());
         let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
         families.remove(&family.id());
         Ok(())
@@ -257,7 +313,7 @@ impl Store {
             let keyspace = &last.keyspace;
             match record {
                 Record::Put { key, value, .. } => {
-                    batch.put_in(keyspace, key, value);
+                    last.add_put(batch, key, value);
                 }
                 Record::Delete { key, .. } | Record::SingleDelete { key, .. } => {
                     batch.delete_in(keyspace, key);
@@ -266,8 +322,11 @@ impl Store {
                     check_range(keyspace, start, end)?;
                     batch.delete_range_in(keyspace, start, end);
                 }
-                Record::Merge { .. } => {
-                    return Err(refusal("rocksdb_writebatch_merge", NO_MERGE));
+                Record::Merge { key, operand, .. } => {
+                    if last.operator.is_none() {
+                        return Err(no_operator());
+                    }
+                    batch.merge_in(keyspace, key, operand);
                 }
                 Record::LogData(_) => {}
             }
@@ -275,9 +334,6 @@ impl Store {
         Ok(())
     }
 }
-
-/// Why merges are refused.
-pub const NO_MERGE: &str = "Esker has no merge operators; write the merged value with a put";
 
 /// Fails for a range whose end comes before its start, as RocksDB does.
 pub fn check_range(keyspace: &Keyspace, start: &[u8], end: &[u8]) -> Outcome<()> {

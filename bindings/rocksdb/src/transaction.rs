@@ -19,9 +19,10 @@ use esker_c::failure::{Failure, Outcome};
 
 use crate::batch_wi::lock;
 use crate::failure::{EXPIRED, refusal};
+use crate::operators::no_operator;
 use crate::overlay::Overlay;
 use crate::rep::{Record, Rep};
-use crate::store::{Family, NO_MERGE, Store};
+use crate::store::{Family, Store};
 
 /// Milliseconds that stand for a wait without an end: ten years.
 const FOREVER_MS: u64 = 10 * 365 * 24 * 3600 * 1000;
@@ -160,12 +161,15 @@ impl rocksdb_transaction_t {
         self.inner.get_or_insert_with(|| store.db.transaction(options))
     }
 
-    /// Sets or deletes a key.
+    /// Sets or deletes a key, or merges an operand into its value.
     pub(crate) fn write(&mut self, family: &Family, record: Record<'_>) -> Outcome<()> {
         self.check()?;
         let keyspace = &family.keyspace;
         match record {
-            Record::Put { key, value, .. } => self.tracked().put_in(keyspace, key, value)?,
+            Record::Put { key, value, .. } => match family.ttl {
+                Some(ttl) => self.tracked().put_with_ttl_in(keyspace, key, value, ttl)?,
+                None => self.tracked().put_in(keyspace, key, value)?,
+            },
             Record::Delete { key, .. } | Record::SingleDelete { key, .. } => {
                 self.tracked().delete_in(keyspace, key)?;
             }
@@ -173,7 +177,10 @@ impl rocksdb_transaction_t {
                 let why = "a transaction deletes single keys; delete ranges outside of it";
                 return Err(refusal("rocksdb_transaction_rebuild_from_writebatch", why));
             }
-            Record::Merge { .. } => return Err(refusal("rocksdb_transaction_merge", NO_MERGE)),
+            Record::Merge { .. } if family.operator().is_none() => return Err(no_operator()),
+            Record::Merge { key, operand, .. } => {
+                self.tracked().merge_in(keyspace, key, operand)?;
+            }
             Record::LogData(_) => {}
         }
         lock(&self.overlay).write(Some(keyspace.key_order()), record);

@@ -10,12 +10,12 @@ use crate::batch::rocksdb_writebatch_t;
 use crate::batch_wi::{lock, rocksdb_writebatch_wi_t};
 use crate::batch_wi_read::find_over;
 use crate::db::rocksdb_column_family_handle_t;
-use crate::failure::{kept, quiet, refusal};
+use crate::failure::{kept, quiet};
 use crate::iter::{Walk, rocksdb_iterator_t};
 use crate::multi_get::{Keys, Places, families_of};
 use crate::read::{Value, give, rocksdb_pinnableslice_t};
 use crate::rep::Record;
-use crate::store::{Family, NO_MERGE, rocksdb_snapshot_t};
+use crate::store::{Family, rocksdb_snapshot_t};
 use crate::transaction::rocksdb_transaction_t;
 
 type Txn<'a> = Option<&'a mut rocksdb_transaction_t>;
@@ -194,21 +194,6 @@ pub unsafe extern "C" fn rocksdb_transaction_put_log_data(
         lock(there(txn, "transaction")?.overlay()).write(None, Record::LogData(blob));
         Ok(())
     });
-}
-
-/// Fails, because Esker has no merge operators.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rocksdb_transaction_merge(
-    _txn: Txn<'_>,
-    _key: *const c_char,
-    _klen: usize,
-    _val: *const c_char,
-    _vlen: usize,
-    errptr: Error<'_>,
-) {
-    let refused = || Err::<(), _>(refusal("rocksdb_transaction_merge", NO_MERGE));
-    // SAFETY: the caller meets RocksDB's contract for error texts.
-    unsafe { kept(errptr, refused) };
 }
 
 /// Adds the operations of a batch, and locks their keys.

@@ -195,7 +195,7 @@ pub extern "C" fn rocksdb_transactiondb_get_prepared_transactions(
 }
 
 /// Writes outside of a transaction, by a transaction of one operation.
-fn write_one(
+pub(crate) fn write_one(
     db: Db<'_>,
     options: Write<'_>,
     family: Option<Handle<'_>>,
@@ -314,7 +314,10 @@ pub unsafe extern "C" fn rocksdb_transactiondb_write(
                 let family = store.family(record.family())?;
                 let keyspace = &family.keyspace;
                 match record {
-                    Record::Put { key, value, .. } => transaction.put_in(keyspace, key, value)?,
+                    Record::Put { key, value, .. } => match family.ttl {
+                        Some(ttl) => transaction.put_with_ttl_in(keyspace, key, value, ttl)?,
+                        None => transaction.put_in(keyspace, key, value)?,
+                    },
                     Record::Delete { key, .. } | Record::SingleDelete { key, .. } => {
                         transaction.delete_in(keyspace, key)?;
                     }
@@ -322,9 +325,11 @@ pub unsafe extern "C" fn rocksdb_transactiondb_write(
                         check_range(keyspace, start, end)?;
                         transaction.delete_range_in(keyspace, start, end)?;
                     }
-                    Record::Merge { .. } => {
-                        let why = crate::store::NO_MERGE;
-                        return Err(crate::failure::refusal("rocksdb_writebatch_merge", why));
+                    Record::Merge { .. } if family.operator().is_none() => {
+                        return Err(crate::operators::no_operator());
+                    }
+                    Record::Merge { key, operand, .. } => {
+                        transaction.merge_in(keyspace, key, operand)?;
                     }
                     Record::LogData(_) => {}
                 }

@@ -20,7 +20,13 @@ fn put(
     key: &[u8],
     value: &[u8],
 ) -> Outcome<()> {
-    Ok(family.keyspace.put_with(key, value, &rocksdb_writeoptions_t::of(options)?)?)
+    let options = rocksdb_writeoptions_t::of(options)?;
+    if family.ttl.is_some() {
+        let mut batch = Batch::new();
+        family.add_put(&mut batch, key, value);
+        return Ok(family.keyspace.db().write_with(&batch, &options)?);
+    }
+    Ok(family.keyspace.put_with(key, value, &options)?)
 }
 
 /// Deletes a key of a column family.

@@ -38,8 +38,14 @@ impl Random {
         (0..len).map(|_| b"ab\0\xff"[self.below(4)]).collect()
     }
 
+    /// An operand of an addition, of the right length most of the time.
+    fn operand(&mut self) -> Vec<u8> {
+        let number = self.next().to_le_bytes();
+        number[..if self.below(8) == 0 { 3 } else { 8 }].to_vec()
+    }
+
     fn value(&mut self) -> Vec<u8> {
-        let len = [0, 1, 5, 300][self.below(4)];
+        let len = [0, 1, 8, 300][self.below(4)];
         vec![self.next() as u8; len]
     }
 }
@@ -51,6 +57,8 @@ type Write = (usize, Vec<u8>, Option<Vec<u8>>);
 #[derive(Debug, Clone)]
 enum Call {
     Set(usize, Vec<u8>, Option<Vec<u8>>),
+    Merge(usize, Vec<u8>, Vec<u8>),
+    MergeBatch(Vec<(usize, Vec<u8>, Vec<u8>)>),
     DeleteRange(usize, Vec<u8>, Vec<u8>),
     Batch(Vec<Write>, usize),
     Get(usize, Vec<u8>),
@@ -77,6 +85,8 @@ enum Step {
 #[derive(Debug, Clone)]
 enum InTransaction {
     Set(usize, Vec<u8>, Option<Vec<u8>>),
+    /// A merge in the default column family.
+    Merge(Vec<u8>, Vec<u8>),
     Get(usize, Vec<u8>, bool),
     Walk(usize, Vec<Step>),
     Savepoint,
@@ -103,7 +113,8 @@ fn write(random: &mut Random) -> Write {
 
 fn transaction(random: &mut Random) -> Vec<InTransaction> {
     (0..1 + random.below(8))
-        .map(|_| match random.below(8) {
+        .map(|_| match random.below(9) {
+            8 => InTransaction::Merge(random.key(), random.operand()),
             0..=2 => {
                 let (family, key, value) = write(random);
                 InTransaction::Set(family, key, value)
@@ -121,7 +132,13 @@ fn transaction(random: &mut Random) -> Vec<InTransaction> {
 
 fn call(random: &mut Random) -> Call {
     let family = random.below(NAMES.len());
-    match random.below(32) {
+    match random.below(38) {
+        32..=36 => Call::Merge(family, random.key(), random.operand()),
+        37 => {
+            let merges = (0..1 + random.below(6))
+                .map(|_| (random.below(NAMES.len()), random.key(), random.operand()));
+            Call::MergeBatch(merges.collect())
+        }
         0..=7 => {
             let (family, key, value) = write(random);
             Call::Set(family, key, value)
@@ -220,6 +237,8 @@ impl Side {
         let store = self.store.as_ref().unwrap();
         match call {
             Call::Set(family, key, value) => told(store.set(*family, key, value.as_deref())),
+            Call::Merge(family, key, operand) => told(store.merge(*family, key, operand)),
+            Call::MergeBatch(merges) => told(merge_batch(store, merges)),
             Call::Get(family, key) => told(store.get(*family, key)),
             Call::GetAtSnapshot(family, key) => at_snapshot(store, self.snapshot, *family, key),
             Call::DeleteRange(family, from, to) => told(delete_range(store, *family, from, to)),
@@ -305,6 +324,22 @@ fn batch(store: &Store, writes: &[Write], kept: usize) -> Result<i32, String> {
     }
 }
 
+/// Writes a batch of merges.
+fn merge_batch(store: &Store, merges: &[(usize, Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+    let api = store.api;
+    // SAFETY: objects of an open store; buffers live through the calls.
+    unsafe {
+        let batch = (api.rocksdb_writebatch_create)();
+        for (family, key, operand) in merges {
+            let (family, merge) = (store.families[*family], api.rocksdb_writebatch_merge_cf);
+            merge(batch, family, start(key), key.len(), start(operand), operand.len());
+        }
+        let done = api.checked(|error| (api.rocksdb_write)(store.db, store.write, batch, error));
+        (api.rocksdb_writebatch_destroy)(batch);
+        done
+    }
+}
+
 fn multi_get(store: &Store, keys: &[(usize, Vec<u8>)]) -> String {
     let api = store.api;
     let families: Vec<Handle> = keys.iter().map(|(family, _)| store.families[*family]).collect();
@@ -332,6 +367,31 @@ fn multi_get(store: &Store, keys: &[(usize, Vec<u8>)]) -> String {
     format!("{:?}", found.collect::<Vec<_>>())
 }
 
+/// Puts a value in a transaction, or deletes the key.
+fn set_in_transaction(
+    store: &Store,
+    txn: Handle,
+    family: usize,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<(), String> {
+    let (api, family) = (store.api, store.families[family]);
+    // SAFETY: objects of an open store; buffers live through the calls.
+    api.checked(|error| unsafe {
+        match value {
+            Some(value) => {
+                let (value, value_len) = (start(value), value.len());
+                let put = api.rocksdb_transaction_put_cf;
+                put(txn, family, start(key), key.len(), value, value_len, error);
+            }
+            None => {
+                let delete = api.rocksdb_transaction_delete_cf;
+                delete(txn, family, start(key), key.len(), error);
+            }
+        }
+    })
+}
+
 /// Runs a transaction that no other write meets.
 fn in_transaction(store: &Store, calls: &[InTransaction], commits: bool) -> String {
     let api = store.api;
@@ -345,19 +405,12 @@ fn in_transaction(store: &Store, calls: &[InTransaction], commits: bool) -> Stri
         for call in calls {
             let answer = match call {
                 InTransaction::Set(family, key, value) => {
-                    let (family, len) = (store.families[*family], key.len());
-                    told(api.checked(|error| match value {
-                        Some(value) => {
-                            let (value, value_len) = (start(value), value.len());
-                            let put = api.rocksdb_transaction_put_cf;
-                            put(txn, family, start(key), len, value, value_len, error);
-                        }
-                        None => {
-                            let delete = api.rocksdb_transaction_delete_cf;
-                            delete(txn, family, start(key), len, error);
-                        }
-                    }))
+                    told(set_in_transaction(store, txn, *family, key, value.as_deref()))
                 }
+                InTransaction::Merge(key, operand) => told(api.checked(|error| {
+                    let (merge, len) = (api.rocksdb_transaction_merge, operand.len());
+                    merge(txn, start(key), key.len(), start(operand), len, error);
+                })),
                 InTransaction::Get(family, key, for_update) => {
                     let (family, read, mut len) = (store.families[*family], store.read, 0usize);
                     let found = api.checked(|error| {

@@ -2,23 +2,13 @@
 
 mod calls;
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CString, c_char};
 use std::ptr::null_mut;
 
 use calls::{Api, Handle, Iter, Place, Scan, Start, Store, kind, start};
 use esker_rocksdb as _;
 
 unsafe extern "C" {
-    fn rocksdb_merge(
-        db: Handle,
-        options: Handle,
-        key: Start,
-        len: usize,
-        value: Start,
-        value_len: usize,
-        error: Place,
-    );
-    fn rocksdb_open_with_ttl(options: Handle, path: Start, ttl: i32, error: Place) -> Handle;
     fn rocksdb_writebatch_put_cf_with_ts(
         batch: Handle,
         family: Handle,
@@ -30,15 +20,6 @@ unsafe extern "C" {
         value_len: usize,
     );
     fn rocksdb_options_set_db_paths(options: Handle, paths: *const Handle, count: usize);
-    fn rocksdb_mergeoperator_create(
-        state: Handle,
-        destructor: Option<unsafe extern "C" fn(*mut c_void)>,
-        full: Handle,
-        partial: Handle,
-        delete: Handle,
-        name: Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>,
-    ) -> Handle;
-    fn rocksdb_options_set_merge_operator(options: Handle, merge: Handle);
     fn rocksdb_transactiondb_options_create() -> Handle;
     fn rocksdb_transactiondb_options_destroy(options: Handle);
     fn rocksdb_transaction_options_create() -> Handle;
@@ -254,15 +235,8 @@ fn refusals_name_the_function() {
     // SAFETY: objects of this library; buffers live through the calls.
     unsafe {
         let (db, write) = (store.db, store.write);
-        let merged =
-            api.checked(|error| rocksdb_merge(db, write, start(b"k"), 1, start(b"v"), 1, error));
-        expect(merged, "rocksdb_merge");
         let options = (api.rocksdb_options_create)();
-        let path = text(dir.path().join("ttl").to_str().unwrap());
-        let opened = api.checked(|error| {
-            rocksdb_open_with_ttl(options, path.as_ptr(), 1, error);
-        });
-        expect(opened, "rocksdb_open_with_ttl");
+        let path = text(dir.path().join("paths").to_str().unwrap());
         let batch = (api.rocksdb_writebatch_create)();
         let (family, ts) = (store.families[0], start(b"12345678"));
         rocksdb_writebatch_put_cf_with_ts(batch, family, start(b"k"), 1, ts, 8, start(b"v"), 1);
@@ -276,43 +250,8 @@ fn refusals_name_the_function() {
         });
         expect(opened, "rocksdb_options_set_db_paths");
         (api.rocksdb_options_destroy)(options);
-        assert!(!dir.path().join("ttl").exists());
+        assert!(!dir.path().join("paths").exists());
     }
-}
-
-unsafe extern "C" fn operator_name(_state: *mut c_void) -> *const c_char {
-    c"test.operator".as_ptr()
-}
-
-unsafe extern "C" fn count_end(state: *mut c_void) {
-    // SAFETY: the state is the number of the test below.
-    unsafe { *state.cast::<u32>() += 1 }
-}
-
-#[test]
-fn merge_operators_are_refused_by_their_name_and_freed_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let api = Api::esker();
-    let mut ends = 0u32;
-    let path = text(dir.path().join("db").to_str().unwrap());
-    // SAFETY: the state outlives the options.
-    unsafe {
-        let state = (&raw mut ends).cast();
-        let none = null_mut();
-        let name = Some(operator_name as unsafe extern "C" fn(*mut c_void) -> *const c_char);
-        let end = Some(count_end as unsafe extern "C" fn(*mut c_void));
-        let merge = rocksdb_mergeoperator_create(state, end, none, none, none, name);
-        let options = (api.rocksdb_options_create)();
-        (api.rocksdb_options_set_create_if_missing)(options, 1);
-        rocksdb_options_set_merge_operator(options, merge);
-        let opened = api.checked(|error| (api.rocksdb_open)(options, path.as_ptr(), error));
-        let message = opened.unwrap_err();
-        assert!(message.contains("rocksdb_options_set_merge_operator"), "{message}");
-        assert!(message.contains("test.operator"), "{message}");
-        assert_eq!(ends, 0);
-        (api.rocksdb_options_destroy)(options);
-    }
-    assert_eq!(ends, 1);
 }
 
 /// Begins an optimistic transaction.

@@ -1,12 +1,13 @@
 //! Tracks which caller-supplied function a thread is running, to detect re-entrant calls.
 //!
-//! A store calls its comparator or filter in the middle of another call. The calling thread may
-//! hold the store's locks then, so a re-entrant call could wait for its own thread and deadlock.
+//! A store calls its comparator, filter, merge operator or compaction filter in the middle of
+//! another call. The calling thread may hold the store's locks then, so a re-entrant call could
+//! wait for its own thread and deadlock.
 //!
 //! Invariants:
-//! 1. Within a comparator or filter, the handle of its store refuses every call.
-//! 2. Calls on other stores are allowed. Exception: within nested functions, every store with a
-//!    comparator or filter refuses its calls.
+//! 1. Within one of these functions, the handle of its store refuses every call.
+//! 2. Calls on other stores are allowed. Exception: within nested functions, every store with
+//!    such a function refuses its calls.
 //!
 //! A function that waits for another thread that uses the store is not detected.
 
@@ -17,7 +18,7 @@ use esker::{KeyOrder, Options};
 
 /// The thread runs none of the functions.
 const NONE: usize = 0;
-/// The thread runs several of the functions, nested. Every store with a comparator or filter then
+/// The thread runs several of the functions, nested. Every store with such a function then
 /// refuses its calls.
 const SEVERAL: usize = usize::MAX;
 
@@ -25,7 +26,8 @@ thread_local! {
     static FUNCTION: Cell<usize> = const { Cell::new(NONE) };
 }
 
-/// Addresses of a store's comparators, also those of its keyspaces, and of its filter.
+/// Addresses of a store's comparators, merge operators and compaction filters, also those of its
+/// keyspaces, and of its filter.
 #[derive(Debug, Default)]
 pub struct Functions(Vec<usize>);
 
@@ -39,6 +41,10 @@ pub fn functions_of(options: &Options) -> Functions {
     let mut functions: Vec<usize> = comparators.collect();
     let filter = options.filter_policy.as_ref();
     functions.extend(filter.map(|filter| Arc::as_ptr(filter).cast::<()>().addr()));
+    let operators = options.merge_operator.iter().chain(&options.merge_operators);
+    functions.extend(operators.map(|operator| Arc::as_ptr(operator).cast::<()>().addr()));
+    let filters = options.compaction_filter.iter().chain(&options.compaction_filters);
+    functions.extend(filters.map(|filter| Arc::as_ptr(filter).cast::<()>().addr()));
     Functions(functions)
 }
 
@@ -74,7 +80,7 @@ impl Drop for Back {
 mod tests {
     use std::cmp::Ordering;
 
-    use esker::Comparator;
+    use esker::{CompactionFilter, Comparator, FilterDecision, MergeOperator};
 
     use super::*;
 
@@ -104,6 +110,48 @@ mod tests {
         }
         within(&*foreign, || assert!(!is_within(&functions)));
         assert!(functions_of(&Options::default()).0.is_empty());
+    }
+
+    impl MergeOperator for Named {
+        fn name(&self) -> &str {
+            &self.0
+        }
+        fn full_merge(
+            &self,
+            _key: &[u8],
+            _existing: Option<&[u8]>,
+            _operands: &[&[u8]],
+            _out: &mut Vec<u8>,
+        ) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    impl CompactionFilter for Named {
+        fn name(&self) -> &str {
+            &self.0
+        }
+        fn filter(&self, _level: usize, _key: &[u8], _value: &[u8]) -> FilterDecision {
+            FilterDecision::Keep
+        }
+    }
+
+    #[test]
+    fn functions_of_a_store_include_merge_operators_and_compaction_filters() {
+        let named = |name: &str| Arc::new(Named(name.to_string()));
+        let all = ["operator", "added operator", "filter", "added filter"].map(named);
+        let options = Options {
+            merge_operator: Some(all[0].clone()),
+            merge_operators: vec![all[1].clone()],
+            compaction_filter: Some(all[2].clone()),
+            compaction_filters: vec![all[3].clone()],
+            ..Options::default()
+        };
+        let functions = functions_of(&options);
+        for function in &all {
+            within(&**function, || assert!(is_within(&functions), "{}", function.0));
+        }
+        within(&*named("foreign"), || assert!(!is_within(&functions)));
     }
 
     #[test]

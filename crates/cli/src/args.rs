@@ -13,8 +13,8 @@ use esker_lab::tune::workload::Sizes;
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import,
-    keyspace, lab, load, man, options, put, repair, restore, scan, shell, stats, top, trace, tune,
-    verify,
+    keyspace, lab, load, man, merge, options, put, repair, restore, scan, shell, stats, top, trace,
+    tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -250,6 +250,8 @@ pub enum Command {
     Get(Keyed<get::GetArgs>),
     /// Set a key to a value, creating the store if needed
     Put(Keyed<put::PutArgs>),
+    /// Merge an operand into the value of a key, such as `esker merge DB visits add_i64 1`
+    Merge(Keyed<merge::MergeArgs>),
     /// Delete a key or a range of keys
     Delete(Keyed<delete::DeleteArgs>),
     /// Print keys and values in key order, separated by a tab

@@ -63,6 +63,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
     match command {
         Command::Get(of) => run_command(commands::get::run, &of.args, of.global()),
         Command::Put(of) => run_command(commands::put::run, &of.args, of.global()),
+        Command::Merge(of) => run_command(commands::merge::run, &of.args, of.global()),
         Command::Delete(of) => run_command(commands::delete::run, &of.args, of.global()),
         Command::Scan(of) => run_command(commands::scan::run, &of.args, of.global()),
         Command::Load(of) => run_command(commands::load::run, &of.args, of.global()),

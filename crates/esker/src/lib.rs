@@ -27,6 +27,7 @@
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
 //! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
+//! | merge, expire and filter pairs | [`Db::merge`], [`Db::put_with_ttl`], [`MergeOperator`], [`CompactionFilter`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
@@ -57,7 +58,11 @@ mod txn;
 mod wal;
 mod write;
 
+pub use base::compaction_filter::{CompactionFilter, FilterDecision};
+pub use base::expiry::Clock;
 pub use base::filter_policy::FilterPolicy;
+pub use base::merge_built_in::built_in_merge_operator;
+pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};

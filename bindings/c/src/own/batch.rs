@@ -21,6 +21,10 @@ pub const ESKER_OPERATION_PUT: i32 = 1;
 pub const ESKER_OPERATION_DELETE: i32 = 2;
 /// Kind of an operation: a deletion of the keys from a start (inclusive) to an end (exclusive).
 pub const ESKER_OPERATION_DELETE_RANGE: i32 = 3;
+/// Kind of an operation: a put of a key and a value that expires.
+pub const ESKER_OPERATION_PUT_WITH_TTL: i32 = 4;
+/// Kind of an operation: a merge of an operand into the value of a key.
+pub const ESKER_OPERATION_MERGE: i32 = 5;
 
 /// Receives a put: state, key, key length, value, value length.
 pub type esker_visit_put_t =
@@ -32,7 +36,7 @@ pub type esker_visit_delete_range_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
 
 /// Receives an operation: state, number of its keyspace, its kind (`ESKER_OPERATION_PUT` and so
-/// on), the key or start, its length, the value or end (NULL for a delete), its length.
+/// on), the key or start, its length, the value, end or operand (NULL for a delete), its length.
 pub type esker_visit_operation_t =
     Option<unsafe extern "C" fn(*mut c_void, u32, i32, *const u8, usize, *const u8, usize)>;
 
@@ -69,7 +73,7 @@ pub extern "C" fn esker_batch_size_bytes(batch: Option<&esker_batch_t>) -> usize
 }
 
 /// Runs `add` on the batch.
-unsafe fn add(
+pub(super) unsafe fn add(
     batch: Option<&mut esker_batch_t>,
     message: Option<&mut *mut c_char>,
     add: impl FnOnce(&mut Batch) -> Outcome<()>,
@@ -224,8 +228,8 @@ pub unsafe extern "C" fn esker_batch_append(
 }
 
 /// Calls a function for every operation, in order. With a NULL function, operations of its kind are
-/// skipped. The functions do not learn the keyspace of an operation; see
-/// `esker_batch_visit_keyspaces`.
+/// skipped, and merges always are. `put` also receives the puts of pairs that expire. The functions
+/// do not learn the keyspace of an operation; see `esker_batch_visit_keyspaces`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_iterate(
     batch: Option<&esker_batch_t>,
@@ -240,7 +244,7 @@ pub unsafe extern "C" fn esker_batch_iterate(
         // outlive the call.
         unsafe {
             match op {
-                BatchOp::Put { key, value, .. } => {
+                BatchOp::Put { key, value, .. } | BatchOp::PutWithTtl { key, value, .. } => {
                     if let Some(put) = put {
                         put(state, key.as_ptr(), key.len(), value.as_ptr(), value.len());
                     }
@@ -274,6 +278,12 @@ pub unsafe extern "C" fn esker_batch_visit_keyspaces(
         let (keyspace, kind, first, second) = match op {
             BatchOp::Put { keyspace, key, value } => {
                 (keyspace, ESKER_OPERATION_PUT, key, Some(value))
+            }
+            BatchOp::PutWithTtl { keyspace, key, value, .. } => {
+                (keyspace, ESKER_OPERATION_PUT_WITH_TTL, key, Some(value))
+            }
+            BatchOp::Merge { keyspace, key, operand } => {
+                (keyspace, ESKER_OPERATION_MERGE, key, Some(operand))
             }
             BatchOp::Delete { keyspace, key } => (keyspace, ESKER_OPERATION_DELETE, key, None),
             BatchOp::DeleteRange { keyspace, start, end } => {

@@ -8,6 +8,7 @@
 use std::ffi::c_char;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use esker::{Keyspace, KeyspaceOptions};
 use esker_bindings::handle::{Handle, Opened};
@@ -122,6 +123,72 @@ pub unsafe extern "C" fn esker_keyspace_options_set_key_order(
         });
         ffi::code(outcome, message)
     }
+}
+
+/// Changes options of a keyspace by a name.
+///
+/// # Safety
+/// As for [`ffi::utf8`] and [`ffi::code`].
+unsafe fn set_name(
+    options: Option<&mut esker_keyspace_options_t>,
+    name: *const c_char,
+    message: Option<&mut *mut c_char>,
+    set: impl FnOnce(KeyspaceOptions, &str) -> KeyspaceOptions,
+) -> i32 {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let outcome = attempt(|| {
+            let name = ffi::utf8(name, "name")?;
+            let options = there(options, "options handle")?;
+            options.options = set(options.options.clone(), name);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Sets the merge operator by its name: a built-in one (see `esker_options_set_merge_operator`), or
+/// one that was added to the options with which the store is opened
+/// (`esker_options_add_merge_operator`). Default: none, so merges are refused.
+/// `esker_keyspace_open` fails for any other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_keyspace_options_set_merge_operator(
+    options: Option<&mut esker_keyspace_options_t>,
+    name: *const c_char,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe { set_name(options, name, message, |options, name| options.merge_operator(name)) }
+}
+
+/// Sets the compaction filter by its name, which was added to the options with which the store is
+/// opened (`esker_options_add_compaction_filter`). Default: none. `esker_keyspace_open` fails for
+/// any other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_keyspace_options_set_compaction_filter(
+    options: Option<&mut esker_keyspace_options_t>,
+    name: *const c_char,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe { set_name(options, name, message, |options, name| options.compaction_filter(name)) }
+}
+
+/// Sets the time to live, in milliseconds, of pairs that are put without one. The default,
+/// `ESKER_NEVER_MS`, means that they do not expire. Merge operands never expire.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_keyspace_options_set_ttl_ms(
+    options: Option<&mut esker_keyspace_options_t>,
+    ttl_ms: u64,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let options = there(options, "options handle")?;
+        options.options = options.options.clone().ttl(Duration::from_millis(ttl_ms));
+        Ok(())
+    });
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
 }
 
 /// Opens the keyspace `name`, and creates it if it does not exist. NULL `options` select the

@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::fs::MemFs;
-use esker::{KeyOrder, Options};
+use esker::{KeyOrder, Options, built_in_merge_operator};
 
 use crate::callbacks::{
-    CComparator, CFilter, esker_compare_t, esker_create_filter_t, esker_destructor_t,
-    esker_may_match_t, esker_name_t,
+    CCompactionFilter, CComparator, CFilter, CMergeOperator, esker_compaction_filter_t,
+    esker_compare_t, esker_create_filter_t, esker_destructor_t, esker_full_merge_t,
+    esker_may_match_t, esker_name_t, esker_partial_merge_t,
 };
-use crate::failure::{attempt, there};
+use crate::failure::{Failure, attempt, there};
 use crate::ffi;
+
+/// Maximum length of the name of a merge operator, in bytes.
+const OPERATOR_NAME_BYTES_MAX: usize = 255;
 
 /// Options for opening a store: all options of `docs/options.md`, and the caller's functions.
 #[derive(Default)]
@@ -142,6 +146,134 @@ pub unsafe extern "C" fn esker_options_set_filter(
     });
     // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
+}
+
+/// Adds a merge operator that the store and its keyspaces may have, by its name
+/// (`esker_options_set_merge_operator`, `esker_keyspace_options_set_merge_operator`). The name is
+/// permanent, has 1 to 255 bytes, and is not that of a built-in operator.
+///
+/// `full_merge` makes a value of an existing value and operands. `partial_merge`, which may be
+/// NULL, makes one operand of several; without it, operands are kept until a compaction reaches the
+/// value below them. Reads, flushes and compactions call both, on any thread and on several at
+/// once, for operands in any grouping that keeps their order. The result must depend on the
+/// arguments alone, and not on the grouping. The functions must return, must not throw or jump out,
+/// and must not use the store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Their
+/// arguments are valid only during the call.
+///
+/// If `full_merge` returns NULL, the read fails with `ESKER_INVALID_ARGUMENT` and the reason; a
+/// flush or compaction keeps the operands. Each call receives `state`. `destructor`, which may be
+/// NULL, receives `state` once: after the options and every store that uses the operator are freed,
+/// from any thread, or at once if this call fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_options_add_merge_operator(
+    options: Option<&mut esker_options_t>,
+    state: *mut c_void,
+    destructor: esker_destructor_t,
+    full_merge: esker_full_merge_t,
+    partial_merge: esker_partial_merge_t,
+    name: esker_name_t,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let operator = CMergeOperator::new(state, destructor, full_merge, partial_merge, name)?;
+        let name = esker::MergeOperator::name(&operator);
+        if name.is_empty() || name.len() > OPERATOR_NAME_BYTES_MAX {
+            return Err(Failure::invalid(format!(
+                "the name of a merge operator has {} bytes; it takes 1 to \
+                 {OPERATOR_NAME_BYTES_MAX}",
+                name.len()
+            )));
+        }
+        if built_in_merge_operator(name).is_some() {
+            let message = format!("{name:?} is the name of a built-in merge operator");
+            return Err(Failure::invalid(message));
+        }
+        there(options, "options handle")?.options.merge_operators.push(Arc::new(operator));
+        Ok(())
+    });
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}
+
+/// Sets the merge operator of the keyspace `default` by its name: a built-in one (`add_i64`,
+/// `add_u64`, `max`, `min`, `append`, `append(,)`, `set_union`, `set_union(,)`), or one that was
+/// added to these options before. Default: none, so merges are refused. The store keeps the name
+/// with its first opening and cannot be opened with another operator. It need not be set again if
+/// it is built in. Fails with `ESKER_INVALID_ARGUMENT` for any other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_options_set_merge_operator(
+    options: Option<&mut esker_options_t>,
+    name: *const c_char,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let name = ffi::utf8(name, "name")?;
+            let options = &mut there(options, "options handle")?.options;
+            let added = || options.merge_operators.iter().find(|added| added.name() == name);
+            let found = built_in_merge_operator(name).or_else(|| added().cloned());
+            options.merge_operator = Some(found.ok_or_else(|| {
+                Failure::invalid(format!(
+                    "the merge operator {name:?} is neither built in nor added to the options"
+                ))
+            })?);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Adds a compaction filter that the store and its keyspaces may have, by its name
+/// (`esker_options_set_compaction_filter`, `esker_keyspace_options_set_compaction_filter`).
+///
+/// Compactions call `filter` for pairs that no snapshot sees, on threads of the store. A pair may
+/// be passed several times, or never; merge operands are not passed. The rules for `filter`,
+/// `state` and `destructor` are those of `esker_options_add_merge_operator`. If `filter` returns an
+/// unknown decision, or replaces a value by NULL, its compaction calls it no more and keeps the
+/// remaining pairs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_options_add_compaction_filter(
+    options: Option<&mut esker_options_t>,
+    state: *mut c_void,
+    destructor: esker_destructor_t,
+    filter: esker_compaction_filter_t,
+    name: esker_name_t,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let filter = CCompactionFilter::new(state, destructor, filter, name)?;
+        there(options, "options handle")?.options.compaction_filters.push(Arc::new(filter));
+        Ok(())
+    });
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}
+
+/// Sets the compaction filter of the keyspace `default` by its name: one that was added to these
+/// options before. It is not stored. Default: none. Fails with `ESKER_INVALID_ARGUMENT` for any
+/// other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_options_set_compaction_filter(
+    options: Option<&mut esker_options_t>,
+    name: *const c_char,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let name = ffi::utf8(name, "name")?;
+            let options = &mut there(options, "options handle")?.options;
+            let found = options.compaction_filters.iter().find(|added| added.name() == name);
+            options.compaction_filter = Some(found.cloned().ok_or_else(|| {
+                Failure::invalid(format!(
+                    "the compaction filter {name:?} was not added to the options"
+                ))
+            })?);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
 }
 
 /// Creates an empty in-memory file system.

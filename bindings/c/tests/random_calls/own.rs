@@ -12,6 +12,7 @@ use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::db::*;
 use esker_c::own::iter::*;
+use esker_c::own::merge_and_ttl::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
@@ -170,6 +171,8 @@ impl RandomCalls {
                 let (n, v) = (name.as_ptr(), value.as_ptr());
                 assert_eq!(esker_options_set(Some(&mut options), n, v, None), OK, "{name:?}");
             }
+            let append = c"append".as_ptr();
+            assert_eq!(esker_options_set_merge_operator(Some(&mut options), append, None), OK);
             if backwards_order {
                 let (o, state) = (Some(&mut *options), freed.cast());
                 let (order, name) = (Some(backwards as _), Some(backwards_name as _));
@@ -222,7 +225,8 @@ impl RandomCalls {
             0..3 => self.open(),
             3..11 => self.write(),
             11..16 => self.batch(),
-            16..22 => self.read(),
+            16..21 => self.read(),
+            21 => self.read_many(),
             22..24 => self.snapshot(),
             24..33 => self.iterator(),
             33..37 => self.maintenance(),
@@ -277,6 +281,12 @@ impl RandomCalls {
         let durability = self.rng.below(6) as i32 - 1;
         let known = (0..=3).contains(&durability);
         let mut message = null_mut();
+        if self.rng.chance(6) {
+            return self.remove(key, k);
+        }
+        if self.rng.chance(4) {
+            return self.merge_or_expire(durability, (key, k), (value, v));
+        }
         // SAFETY: buffers are borrowed; an impossible length is refused before the read.
         unsafe {
             let place = Some(&mut message);
@@ -296,6 +306,62 @@ impl RandomCalls {
                 self.content.apply(&Op::Put(key, value));
             }
         }
+    }
+
+    /// Appends an operand to a value, or puts a pair that is expired or stays.
+    fn merge_or_expire(
+        &mut self,
+        durability: i32,
+        (key, k): (Vec<u8>, InputBuffer),
+        (value, v): (Vec<u8>, InputBuffer),
+    ) {
+        let fine = k.fine && v.fine && (0..=3).contains(&durability);
+        let ttl_ms = [None, None, Some(0), Some(1 << 45), Some(ESKER_NEVER_MS)][self.rng.below(5)];
+        let (db, d, mut message) = (self.db(), durability, null_mut());
+        // SAFETY: as in `write`.
+        let code = unsafe {
+            let place = Some(&mut message);
+            match ttl_ms {
+                None => esker_merge(db, k.start, k.len, v.start, v.len, d, place),
+                Some(ttl_ms) => {
+                    esker_put_with_ttl(db, k.start, k.len, v.start, v.len, ttl_ms, d, place)
+                }
+            }
+        };
+        message_of(code, &mut message);
+        self.expect(fine, code);
+        if code == OK {
+            let old = self.content.get(&key).unwrap_or_default();
+            let op = match ttl_ms {
+                None => Op::Put(key, [old, &value].concat()),
+                Some(0) => Op::Delete(key),
+                Some(_) => Op::Put(key, value),
+            };
+            self.content.apply(&op);
+        }
+    }
+
+    /// Removes a key, or deletes a range of keys.
+    fn remove(&mut self, key: Vec<u8>, k: InputBuffer) {
+        let end = self.rng.key();
+        let (e, mut existed) = (input_buffer(&mut self.rng, &end), 7);
+        let is_range = self.rng.chance(2);
+        // SAFETY: as in `write`.
+        let code = unsafe {
+            match is_range {
+                true => esker_delete_range(self.db(), k.start, k.len, e.start, e.len, 2, None),
+                false => esker_remove(self.db(), k.start, k.len, Some(&mut existed), None),
+            }
+        };
+        self.expect(k.fine && (e.fine || !is_range), code);
+        if code != OK {
+            return;
+        }
+        if is_range {
+            return self.content.apply(&Op::DeleteRange(key, end));
+        }
+        assert_eq!(existed == 1, self.content.get(&key).is_some());
+        self.content.apply(&Op::Delete(key));
     }
 
     fn batch(&mut self) {
@@ -409,6 +475,39 @@ impl RandomCalls {
         self.expect(k.fine && self.belongs(snapshot_index), code);
         if code == OK {
             assert_eq!(found, expected, "{}", key.escape_ascii());
+        }
+    }
+
+    /// Reads several keys at once, and asks for one of them.
+    fn read_many(&mut self) {
+        let keys: Vec<Vec<u8>> = (0..self.rng.below(4)).map(|_| self.rng.key()).collect();
+        let buffers: Vec<InputBuffer> =
+            keys.iter().map(|key| input_buffer(&mut self.rng, key)).collect();
+        let starts: Vec<*const u8> = buffers.iter().map(|buffer| buffer.start).collect();
+        let lens: Vec<usize> = buffers.iter().map(|buffer| buffer.len).collect();
+        let (mut values, mut value_lens) = (vec![null_mut(); keys.len()], vec![7; keys.len()]);
+        // SAFETY: as in `write`; the arrays have as many items as there are keys; values are copied
+        // and freed.
+        unsafe {
+            let (v, l) = (values.as_mut_ptr(), value_lens.as_mut_ptr());
+            let (s, s_len, count) = (starts.as_ptr(), lens.as_ptr(), keys.len());
+            let code = esker_multi_get(self.db(), count, s, s_len, v, l, None);
+            self.expect(buffers.iter().all(|buffer| buffer.fine), code);
+            for (at, key) in keys.iter().enumerate() {
+                let (value, len) = (values[at], value_lens[at]);
+                let found =
+                    (!value.is_null()).then(|| std::slice::from_raw_parts(value, len).to_vec());
+                esker_free(value.cast());
+                let expected = self.content.get(key).filter(|_| code == OK);
+                assert_eq!(found.as_deref(), expected, "{}", key.escape_ascii());
+                let (buffer, mut has) = (buffers[at], 7);
+                let place = Some(&mut has);
+                let asked = esker_contains(self.db(), buffer.start, buffer.len, place, None);
+                self.expect(buffer.fine, asked);
+                let expected =
+                    if asked == OK { u8::from(self.content.get(key).is_some()) } else { 7 };
+                assert_eq!(has, expected);
+            }
         }
     }
 

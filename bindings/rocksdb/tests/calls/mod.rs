@@ -64,6 +64,10 @@ api! {
     rocksdb_options_set_write_buffer_size: fn(options: Handle, bytes: usize);
     rocksdb_options_get_write_buffer_size: fn(options: Handle) -> usize;
     rocksdb_options_set_use_fsync: fn(options: Handle, on: i32);
+    rocksdb_options_set_uint64add_merge_operator: fn(options: Handle);
+    rocksdb_merge_cf: fn(db: Handle, options: Handle, family: Handle, key: Start, len: usize, value: Start, value_len: usize, error: Place);
+    rocksdb_writebatch_merge_cf: fn(batch: Handle, family: Handle, key: Start, len: usize, value: Start, value_len: usize);
+    rocksdb_transaction_merge: fn(txn: Handle, key: Start, len: usize, value: Start, value_len: usize, error: Place);
     rocksdb_slicetransform_create_fixed_prefix: fn(len: usize) -> Handle;
     rocksdb_readoptions_create: fn() -> Handle;
     rocksdb_readoptions_destroy: fn(options: Handle);
@@ -218,6 +222,7 @@ impl Store {
             (api.rocksdb_options_set_create_missing_column_families)(options, 1);
             let transform = (api.rocksdb_slicetransform_create_fixed_prefix)(1);
             (api.rocksdb_options_set_prefix_extractor)(options, transform);
+            (api.rocksdb_options_set_uint64add_merge_operator)(options);
             let of = vec![options; names.len()];
             let owner = api.checked(|error| {
                 (api.rocksdb_optimistictransactiondb_open_column_families)(
@@ -271,6 +276,17 @@ impl Store {
                 }
                 None => (api.rocksdb_delete_cf)(self.db, self.write, family, key, len, error),
             }
+        })
+    }
+
+    /// Merges an operand into the value of a key.
+    pub fn merge(&self, family: usize, key: &[u8], operand: &[u8]) -> Result<(), String> {
+        let (api, family) = (self.api, self.families[family]);
+        let (operand_len, operand) = (operand.len(), start(operand));
+        // SAFETY: objects of an open store; the buffers live through the call.
+        api.checked(|error| unsafe {
+            let (merge, len) = (api.rocksdb_merge_cf, key.len());
+            merge(self.db, self.write, family, start(key), len, operand, operand_len, error);
         })
     }
 

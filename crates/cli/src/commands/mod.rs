@@ -16,6 +16,7 @@ pub mod keyspace;
 pub mod lab;
 pub mod load;
 pub mod man;
+pub mod merge;
 pub mod options;
 pub mod put;
 pub mod repair;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind};
+use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, Urgency};
 use crate::base::keyspace::{KeyspaceId, prefix_end as keys_after};
 use crate::base::order::KeyOrder;
 use crate::tree::fragment::Fragment;
@@ -55,7 +55,7 @@ pub fn plan(version: &Version, id: KeyspaceId, busy: &BusySet) -> Option<Plan> {
         guard_hi: None,
         reason: "a keyspace was dropped",
         est_bytes: 0,
-        is_urgent: true,
+        urgency: Urgency::Urgent,
     })
 }
 

@@ -15,6 +15,7 @@ mod levels;
 mod manual;
 mod model;
 mod older_data;
+mod rest;
 mod runs;
 
 use super::*;
@@ -164,7 +165,7 @@ fn reading(version: &Version, files: &[(usize, u64)]) -> Plan {
         guard_lo: None,
         guard_hi: None,
         reason: "a test",
-        is_urgent: false,
+        urgency: Urgency::Normal,
         est_bytes: 0,
     }
 }

@@ -20,7 +20,7 @@ use super::table_output::level_zero_slice;
 use super::tree::Tree;
 use crate::base::keyspace::TreeId;
 use crate::compaction::job::{self, JobContext};
-use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, drop_range, picker};
+use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, Urgency, drop_range, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memtable::{ChunkPool, Memtable, Memtables};
@@ -71,7 +71,7 @@ impl DbInner {
                         queue = self.queue.lock();
                         continue;
                     }
-                    queue = self.wait_for_work(queue, true);
+                    queue = self.wait_for_work(queue, true, None);
                 }
             };
             self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), |queue| {
@@ -163,7 +163,11 @@ impl DbInner {
     }
 
     /// Records the result of a background job. After a failure, waits before the next attempt.
-    fn record_outcome(&self, outcome: Result<()>, place: fn(&mut Queue) -> &mut Option<Error>) {
+    pub(super) fn record_outcome(
+        &self,
+        outcome: Result<()>,
+        place: fn(&mut Queue) -> &mut Option<Error>,
+    ) {
         let mut queue = self.queue.lock();
         match outcome {
             Ok(()) => *place(&mut queue) = None,
@@ -192,8 +196,8 @@ impl DbInner {
         let mut edit = VersionEdit {
             next_file: Some(self.numbers.load(Ordering::Relaxed)),
             last_seqno: frozen.memtables.seqno_max(),
-            min_wal: Some(frozen.logs_below),
-            min_wal_ordinal: Some(frozen.first_ordinal),
+            min_wal: frozen.next_log.map(|log| log.number),
+            min_wal_ordinal: frozen.next_log.map(|log| log.first_ordinal),
             ..VersionEdit::default()
         };
         for (tree, file) in files {
@@ -218,13 +222,17 @@ impl DbInner {
             let mut queue = self.queue.lock();
             self.replace_read_state(|view| view.after_flush(&frozen.memtables, &forest));
             queue.frozen.pop_front();
+            queue.recovered = queue.recovered.saturating_sub(1);
+            queue.rest.note_flush(written);
             self.write_throttle.note_flush_ends();
             self.update_near_stall(queue.frozen.len());
         }
         drop(versions);
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         self.write_throttle.note_flush(memory_bytes, full, began.elapsed());
-        self.remove_logs_below(frozen.logs_below);
+        if let Some(log) = frozen.next_log {
+            self.remove_logs_below(log.number);
+        }
         self.refresh_debt();
         self.resize_cache();
         Ok(created)
@@ -237,15 +245,14 @@ impl DbInner {
         memtables: &Memtables,
     ) -> Result<(Vec<(TreeId, NewFile)>, Vec<Arc<Opened>>)> {
         let (mut files, mut open) = (Vec::new(), Vec::new());
-        let snapshots = self.snapshots.all();
         for (tree, memtable) in self.trees.load().iter().zip(memtables.iter()) {
             if tree.id != 0 && memtable.is_empty() {
                 continue;
             }
             let config = self.output_config(tree, 0);
             open.extend(config.opened.clone());
-            let (order, live) = (&tree.order, self.live_keys(tree.id));
-            match flush::write_tables(memtable, order, snapshots.clone(), live, config) {
+            let rules = self.rewrite_rules(tree.id, None);
+            match flush::write_tables(memtable, &tree.order, rules, config) {
                 Ok(written) => files.extend(written.into_iter().map(|file| (tree.id, file))),
                 Err(error) => {
                     for (_, file) in &files {
@@ -279,59 +286,6 @@ impl DbInner {
         }
     }
 
-    pub(super) fn compact_loop(&self) {
-        let _inline = purge_inline();
-        loop {
-            let (plan, is_more) = {
-                let mut queue = self.queue.lock();
-                loop {
-                    if queue.is_stopped() {
-                        return;
-                    }
-                    if !queue.exclusive
-                        && queue.space_waiters == 0
-                        && let Some(plan) = self.pick(&queue.busy)
-                    {
-                        queue.busy.insert(&plan);
-                        queue.running += 1;
-                        let all = queue.running >= self.threads.compactors();
-                        break (plan, all && self.is_work_for_another(&queue.busy));
-                    }
-                    self.idle.notify_all();
-                    queue = self.wait_for_work(queue, false);
-                }
-            };
-            let unwound = CompactionUnwind { inner: self, plan: &plan };
-            if is_more {
-                self.start_compactor();
-            }
-            let mut outcome = self.compact(&plan);
-            std::mem::forget(unwound);
-            {
-                let mut queue = self.queue.lock();
-                queue.busy.remove(&plan);
-                queue.running -= 1;
-                if queue.space_waiters > 0
-                    && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
-                {
-                    // It gave its space to a flush and starts again after it.
-                    outcome = Ok(CompactionResult::default());
-                }
-            }
-            // The plan keeps the merged files, and the files keep their blocks.
-            drop(plan);
-            let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
-            self.record_outcome(outcome.map(drop), |queue| &mut queue.compaction_failed);
-            self.warm(&merged);
-        }
-    }
-
-    /// Returns whether one more compaction thread may be started and would find work.
-    fn is_work_for_another(&self, busy: &BusySet) -> bool {
-        self.threads.compactors() < self.sizes.load().compaction_threads
-            && self.pick(busy).is_some()
-    }
-
     /// Returns the compaction that the policy would do next.
     pub fn pick(&self, busy: &BusySet) -> Option<Plan> {
         let dropped = self.pick_dropped(busy);
@@ -340,6 +294,10 @@ impl DbInner {
         }
         if !self.options.load().auto_compaction {
             return None;
+        }
+        let expired = self.pick_expired(busy);
+        if expired.is_some() {
+            return expired;
         }
         let view = &self.read_state.load();
         let memtable_bytes = self.sizes.load().memtable_bytes;
@@ -373,6 +331,15 @@ impl DbInner {
         })
     }
 
+    /// Returns whether the compaction of `plan`, which runs, must stop.
+    fn must_stop(&self, plan: &Plan) -> bool {
+        let mut queue = self.queue.lock();
+        // A manual compaction that runs alone does not give up its space.
+        let alone = queue.exclusive && queue.running == 0;
+        let gives_way = plan.urgency == Urgency::Rest && self.must_end_rest(&mut queue);
+        queue.is_stopped() || (queue.space_waiters > 0 && !alone) || gives_way
+    }
+
     /// Executes a plan and installs its output.
     pub(super) fn run_plan(&self, plan: &Plan) -> Result<CompactionResult> {
         let job_yield = self.new_compaction_yield(plan);
@@ -383,17 +350,13 @@ impl DbInner {
         let context = JobContext {
             order: tree.order.clone(),
             tables: tree.tables.clone(),
-            snapshots: self.snapshots.all(),
-            live: self.live_keys(tree.id),
+            rules: self.rewrite_rules(tree.id, Some(plan.output_level)),
             version: version.clone(),
             output: self.output_config(tree, plan.output_level),
             stopped: &|| {
                 self.yield_to_readers(&job_yield);
                 self.publish_status_if_due();
-                let queue = self.queue.lock();
-                // A manual compaction that runs alone does not give up its space.
-                let alone = queue.exclusive && queue.running == 0;
-                queue.is_stopped() || (queue.space_waiters > 0 && !alone)
+                self.must_stop(plan)
             },
         };
         let opened = context.output.opened.clone();
@@ -416,22 +379,11 @@ impl DbInner {
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
         // Counted first, so that the metrics include every visible table.
-        let levels = &self.counters.levels;
-        if let PlanKind::Drop(id) = plan.kind {
-            if plan.inputs.is_empty() {
-                self.dropped.lock().retain(|(dropped, _)| *dropped != id);
-            }
-        } else if plan.kind == PlanKind::Move {
-            levels[plan.output_level].moves.add(plan.inputs.len() as u64);
-        } else {
-            self.counters.compactions.add(1);
-            self.counters.compaction_bytes.add(stats.written_bytes);
-            self.counters.compaction_read_bytes.add(stats.read_bytes);
-            levels[plan.output_level].compactions.add(1);
-            levels[plan.output_level].written_bytes.add(stats.written_bytes);
-            for input in &plan.inputs {
-                levels[input.level].read_bytes.add(input.fragment.est_bytes());
-            }
+        self.count_plan(plan, &stats);
+        if let PlanKind::Drop(id) = plan.kind
+            && plan.inputs.is_empty()
+        {
+            self.dropped.lock().retain(|(dropped, _)| *dropped != id);
         }
         {
             let _queue = self.queue.lock();
@@ -445,10 +397,30 @@ impl DbInner {
         Ok(CompactionResult { opened, reads, tables, read_bytes, written_bytes })
     }
 
+    /// Counts a plan that was executed.
+    fn count_plan(&self, plan: &Plan, stats: &job::JobStats) {
+        let (levels, inputs) = (&self.counters.levels, plan.inputs.len() as u64);
+        match plan.kind {
+            PlanKind::Drop(_) => {}
+            PlanKind::Expire => self.counters.rewrites.expired_files.add(inputs),
+            PlanKind::Move => levels[plan.output_level].moves.add(inputs),
+            PlanKind::Push | PlanKind::MergeWithin => {
+                self.counters.compactions.add(1);
+                self.counters.compaction_bytes.add(stats.written_bytes);
+                self.counters.compaction_read_bytes.add(stats.read_bytes);
+                levels[plan.output_level].compactions.add(1);
+                levels[plan.output_level].written_bytes.add(stats.written_bytes);
+                for input in &plan.inputs {
+                    levels[input.level].read_bytes.add(input.fragment.est_bytes());
+                }
+            }
+        }
+    }
+
     /// Reads new output tables into the cache space that their input tables leave, for the readers
     /// of those input tables. The input tables are gone by now, unless others hold them. Stops when
     /// there is more urgent work.
-    fn warm(&self, merged: &CompactionResult) {
+    pub(super) fn warm(&self, merged: &CompactionResult) {
         if merged.reads < READS_MIN {
             return;
         }
@@ -548,7 +520,8 @@ impl DbInner {
         let mut merged = CompactionResult { reads: READS_MIN, ..CompactionResult::default() };
         let Some(version) = view.version_of(tree.id).cloned() else { return Ok(merged) };
         drop(view);
-        let limits = tree.limits(self.sizes.load().memtable_bytes);
+        let mut limits = tree.limits(self.sizes.load().memtable_bytes);
+        limits.rewrites_settled = self.has_filter(tree.id);
         for plan in crate::compaction::manual::plans(&version, &limits, lo, hi) {
             self.check_open()?;
             let plan = Plan { tree: tree.id, ..plan };
@@ -565,21 +538,5 @@ impl Drop for SpaceWaiter<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().space_waiters -= 1;
         self.0.work.notify_all();
-    }
-}
-
-/// Guard dropped when a compaction panicked: removes the compaction from the queue's counts.
-struct CompactionUnwind<'a> {
-    inner: &'a DbInner,
-    plan: &'a Plan,
-}
-
-impl Drop for CompactionUnwind<'_> {
-    fn drop(&mut self) {
-        let mut queue = self.inner.queue.lock();
-        queue.busy.remove(self.plan);
-        queue.running -= 1;
-        drop(queue);
-        self.inner.idle.notify_all();
     }
 }

@@ -156,8 +156,8 @@ impl DbInner {
         }
     }
 
-    /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event: the
-    /// writer itself holds the writer state.
+    /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event:
+    /// the writer itself holds the writer state.
     pub(super) fn begin_stall(&self, cause: &'static str, queue: &Queue) -> Stall {
         let memory = queue.frozen.iter().map(|frozen| frozen.memtables.memory_bytes() as u64);
         let stall = Stall { cause, bytes: memory.sum(), began: Instant::now() };
@@ -179,11 +179,12 @@ impl DbInner {
 
     /// Waits for work of a background thread. Before that, delivers events and publishes the
     /// metrics where that is due. The flush thread wakes up for each publication, and the others
-    /// only while it flushes.
+    /// only while it flushes. Waits until `end` at the latest.
     pub(super) fn wait_for_work<'a>(
         &'a self,
         mut queue: MutexGuard<'a, Queue>,
         is_flush_thread: bool,
+        end: Option<Instant>,
     ) -> MutexGuard<'a, Queue> {
         if self.observers.listeners.needs_delivery() {
             drop(queue);
@@ -191,14 +192,17 @@ impl DbInner {
             return self.queue.lock();
         }
         let is_publisher = is_flush_thread || !queue.frozen.is_empty();
-        match self.observers.status.due().filter(|_| is_publisher) {
+        let now = Instant::now();
+        let next_expiry = if is_flush_thread { None } else { self.next_expiry() };
+        let publish = self.observers.status.due().filter(|_| is_publisher);
+        if publish.is_some_and(|due| due <= now) {
+            drop(queue);
+            self.publish_status_if_due();
+            return self.queue.lock();
+        }
+        match [publish, end, next_expiry].into_iter().flatten().min() {
             None => self.work.wait(&mut queue),
-            Some(due) if Instant::now() < due => self.work.wait_until(&mut queue, due),
-            Some(_) => {
-                drop(queue);
-                self.publish_status_if_due();
-                return self.queue.lock();
-            }
+            Some(due) => self.work.wait_until(&mut queue, due),
         }
         queue
     }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::ReadState;
 use super::iter_pool::PooledIterGuard;
 use crate::base::key::SeqNo;
-use crate::base::keyspace::{KeyspaceId, PREFIX_BYTES, StoredKey};
+use crate::base::keyspace::{KeyspaceId, PREFIX_BYTES, StoredKey, prefix};
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
+use crate::iter::operands::Resolver;
 use crate::iter::same_key;
 use crate::iter::tombstone_run::TombstoneRun;
 use crate::tree::tables::Tables;
@@ -65,13 +66,18 @@ impl DbIterator {
     pub(crate) fn new(
         read_state: Arc<ReadState>,
         tables: &Arc<Tables>,
-        seqno: SeqNo,
+        (seqno, resolver): (SeqNo, Resolver),
         bounds: KeyBounds,
         fill_cache: bool,
     ) -> Result<DbIterator> {
         let deletes = read_state.range_deletes(tables)?;
         Ok(DbIterator {
-            cursor: PooledIterGuard::new(read_state, tables, (seqno, deletes), fill_cache)?,
+            cursor: PooledIterGuard::new(
+                read_state,
+                tables,
+                (seqno, resolver, deletes),
+                fill_cache,
+            )?,
             bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),
             bounds,
             inside: false,
@@ -87,6 +93,7 @@ impl DbIterator {
     /// their prefix.
     pub(crate) fn in_keyspace(mut self, id: KeyspaceId) -> DbIterator {
         self.keyspace = Some(id);
+        self.cursor.limit_to(prefix(id));
         self
     }
 
@@ -116,35 +123,23 @@ impl DbIterator {
     /// Moves to the first key within the bounds.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.begin();
-        match &self.bounds.0 {
-            Bound::Unbounded => self.cursor.seek_to_first()?,
-            Bound::Included(key) => self.cursor.seek(key)?,
-            Bound::Excluded(key) => {
-                self.cursor.seek(key)?;
-                if self.cursor.valid() && same_key(self.cursor.order(), self.cursor.key(), key) {
-                    self.cursor.next()?;
-                }
-            }
-        }
-        self.check_bounds();
-        Ok(())
+        let placed = match &self.bounds.0 {
+            Bound::Unbounded => self.cursor.seek_to_first(),
+            Bound::Included(key) => self.cursor.seek(key),
+            Bound::Excluded(key) => seek_past(&mut self.cursor, key, true),
+        };
+        self.end_seek(placed)
     }
 
     /// Moves to the last key within the bounds.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.begin();
-        match &self.bounds.1 {
-            Bound::Unbounded => self.cursor.seek_to_last()?,
-            Bound::Included(key) => self.cursor.seek_for_prev(key)?,
-            Bound::Excluded(key) => {
-                self.cursor.seek_for_prev(key)?;
-                if self.cursor.valid() && same_key(self.cursor.order(), self.cursor.key(), key) {
-                    self.cursor.prev()?;
-                }
-            }
-        }
-        self.check_bounds();
-        Ok(())
+        let placed = match &self.bounds.1 {
+            Bound::Unbounded => self.cursor.seek_to_last(),
+            Bound::Included(key) => self.cursor.seek_for_prev(key),
+            Bound::Excluded(key) => seek_past(&mut self.cursor, key, false),
+        };
+        self.end_seek(placed)
     }
 
     /// Moves to the first key at or after `key` within the bounds.
@@ -162,9 +157,8 @@ impl DbIterator {
         }
         self.begin();
         self.note_seek(key);
-        self.cursor.seek(key)?;
-        self.check_bounds();
-        Ok(())
+        let placed = self.cursor.seek(key);
+        self.end_seek(placed)
     }
 
     /// Moves to the last key at or before `key` within the bounds.
@@ -181,9 +175,8 @@ impl DbIterator {
         }
         self.begin();
         self.note_seek(key);
-        self.cursor.seek_for_prev(key)?;
-        self.check_bounds();
-        Ok(())
+        let placed = self.cursor.seek_for_prev(key);
+        self.end_seek(placed)
     }
 
     /// Moves to the next key. Does nothing when not [`valid`](DbIterator::valid).
@@ -193,7 +186,9 @@ impl DbIterator {
             return Ok(());
         }
         self.inside = false;
-        self.cursor.next()?;
+        if let Err(error) = self.cursor.next() {
+            return self.refuse(error);
+        }
         self.note_steps();
         self.inside =
             self.cursor.valid() && (!self.bounded || self.is_before_upper(self.cursor.key()));
@@ -207,7 +202,9 @@ impl DbIterator {
             return Ok(());
         }
         self.inside = false;
-        self.cursor.prev()?;
+        if let Err(error) = self.cursor.prev() {
+            return self.refuse(error);
+        }
         self.note_steps();
         self.inside =
             self.cursor.valid() && (!self.bounded || self.is_after_lower(self.cursor.key()));
@@ -284,7 +281,7 @@ impl DbIterator {
             self.inside = false;
             let more = self.cursor.for_each_row(forward, &mut |key, value| {
                 past = !is_within(&order, key, &end, forward);
-                !past && visit(&key[prefix_bytes..], value).is_continue()
+                !past && visit(key.get(prefix_bytes..).unwrap_or_default(), value).is_continue()
             });
             self.inside = !past;
             if !more {
@@ -304,13 +301,35 @@ impl DbIterator {
     /// Returns the current key, or an empty slice when not [`valid`](DbIterator::valid).
     #[inline]
     pub fn key(&self) -> &[u8] {
-        if self.inside { &self.cursor.key()[self.prefix_bytes()..] } else { &[] }
+        // A table with forged checksums can have a key without a prefix.
+        let stored = if self.inside { self.cursor.key() } else { &[] };
+        stored.get(self.prefix_bytes()..).unwrap_or_default()
     }
 
     /// Returns the current value, or an empty slice when not [`valid`](DbIterator::valid).
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.inside { self.cursor.value() } else { &[] }
+    }
+
+    /// Returns the time at which the current pair expires, in milliseconds since 1970. Returns
+    /// `None` when the pair does not expire or the iterator is not [`valid`](DbIterator::valid). A
+    /// pair that expires when the iterator exists stays visible to it.
+    ///
+    /// ```
+    /// # fn main() -> esker::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+    /// db.put_with_ttl("session", "Ada", std::time::Duration::from_secs(3600))?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek_to_first()?;
+    /// assert_eq!(iter.value(), b"Ada");
+    /// assert!(iter.expires_ms().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expires_ms(&self) -> Option<u64> {
+        if self.inside { self.cursor.time_ms() } else { None }
     }
 
     /// Records a move over many invisible entries, most of which a compaction would remove.
@@ -340,6 +359,27 @@ impl DbIterator {
         self.inside = false;
         self.end = End::Front;
         self.other = None;
+    }
+
+    /// Ends a seek with the outcome of the cursor's.
+    #[inline]
+    fn end_seek(&mut self, placed: Result<()>) -> Result<()> {
+        if let Err(error) = placed {
+            return self.refuse(error);
+        }
+        self.check_bounds();
+        Ok(())
+    }
+
+    /// Returns the error of a move, unless it is that of a key outside of the bounds.
+    #[cold]
+    fn refuse(&mut self, error: Error) -> Result<()> {
+        self.inside = false;
+        let is_outside = |key: &[u8]| !(self.is_before_upper(key) && self.is_after_lower(key));
+        if self.cursor.is_on_failure() && is_outside(self.cursor.key()) {
+            return Ok(());
+        }
+        Err(error)
     }
 
     fn check_bounds(&mut self) {
@@ -487,6 +527,17 @@ impl DoubleEndedIterator for DbIterator {
     fn next_back(&mut self) -> Option<Self::Item> {
         self.step(End::Back)
     }
+}
+
+/// Moves to the first key after `key`, or with `forward` false to the last key before it.
+fn seek_past(cursor: &mut PooledIterGuard, key: &[u8], forward: bool) -> Result<()> {
+    let sought = if forward { cursor.seek(key) } else { cursor.seek_for_prev(key) };
+    // A failure of the merge operator on the excluded key is no failure.
+    let is_placed = sought.is_ok() || cursor.is_on_failure();
+    if is_placed && cursor.valid() && same_key(cursor.order(), cursor.key(), key) {
+        return if forward { cursor.next() } else { cursor.prev() };
+    }
+    sought
 }
 
 /// Returns whether `key` has not passed `end` in the given direction.

@@ -312,6 +312,23 @@ impl Committer {
         Ok(holds)
     }
 
+    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns
+    /// the bytes of its key and value. The writer state is locked during both. A panic of `make`
+    /// changes nothing. Returns whether there was an operation.
+    pub fn commit_made(
+        &self,
+        durability: Durability,
+        hooks: &dyn CommitHooks,
+        make: impl FnOnce(&mut Vec<u8>) -> Result<Option<u64>>,
+    ) -> Result<bool> {
+        let mut writer = self.lock();
+        let mut payload = Vec::new();
+        let Some(user_bytes) = make(&mut payload)? else { return Ok(false) };
+        let alone = [Member { payload: &payload, count: 1, user_bytes, durability, check: None }];
+        self.commit_timed(&mut writer, &alone, false, hooks)?;
+        Ok(true)
+    }
+
     #[cold]
     fn commit_in_group(&self, member: Member<'_>, hooks: &dyn CommitHooks) -> Result<SeqNo> {
         let Member { payload, count, user_bytes, durability, check } = member;
@@ -478,106 +495,4 @@ impl Drop for LeaderGuard<'_> {
 }
 
 #[cfg(all(test, not(esker_shuttle)))]
-mod tests {
-    use super::*;
-    use crate::base::order::KeyOrder;
-    use crate::base::thresholds::Thresholds;
-    use crate::iter::hints::Hints;
-    use crate::memtable::{Memtable, Memtables};
-    use crate::metrics::Counters;
-    use crate::options::kinds::MemtableKind;
-    use crate::txn::oracle::CommitOracle;
-    use crate::wal::LogWriter;
-    use crate::write::hints::HintKeeper;
-
-    /// A store that panics or returns an error when it should make room.
-    struct Broken {
-        panics: bool,
-        counters: Counters,
-    }
-
-    impl CommitHooks for Broken {
-        fn make_room(&self, _: &mut WriterState) -> Result<()> {
-            assert!(!self.panics, "the store is broken");
-            Err(Error::new(ErrorKind::NoSpace, "no room"))
-        }
-        fn publish_hints(&self, _: Arc<Hints>) {}
-        fn request_hint_search(&self, _: Vec<u8>) {}
-        fn close_log(&self, _: LogWriter) {}
-        fn counters(&self) -> &Counters {
-            &self.counters
-        }
-    }
-
-    fn committer() -> Committer {
-        Committer::new(WriterState {
-            log: None,
-            unsynced_logs: Vec::new(),
-            memtables: Memtables::new(
-                Arc::new(Memtable::new(MemtableKind::Btree, KeyOrder::Bytewise)),
-                Vec::new(),
-            ),
-            others_bytes: 0,
-            next_seqno: 1,
-            unlogged: false,
-            next_log_requested: false,
-            hints: HintKeeper::new(KeyOrder::Bytewise, &Thresholds::default()),
-            oracle: CommitOracle::new(Arc::default(), 0),
-            poisoned: None,
-            visible: Arc::new(Visible::new(0)),
-        })
-    }
-
-    #[test]
-    fn lock_precedes_writers_that_arrive_later() {
-        /// A store in which a commit sets a mark.
-        struct Marked(Counters);
-        impl CommitHooks for Marked {
-            fn make_room(&self, writer: &mut WriterState) -> Result<()> {
-                writer.unlogged = true;
-                Err(Error::new(ErrorKind::NoSpace, "no room"))
-            }
-            fn publish_hints(&self, _: Arc<Hints>) {}
-            fn request_hint_search(&self, _: Vec<u8>) {}
-            fn close_log(&self, _: LogWriter) {}
-            fn counters(&self) -> &Counters {
-                &self.0
-            }
-        }
-        for round in 0..100 {
-            let (committer, hooks) = (committer(), Marked(Counters::default()));
-            std::thread::scope(|scope| {
-                let held = committer.state.lock();
-                let caller = scope.spawn(|| committer.lock().unlogged);
-                while committer.next.try_lock().is_some() {
-                    std::thread::yield_now();
-                }
-                let write = || committer.commit(b"", 1, 0, Durability::Buffered, &hooks);
-                let writers: Vec<_> = (0..2).map(|_| scope.spawn(write)).collect();
-                while committer.queue.lock().requests.len() < writers.len() {
-                    std::thread::yield_now();
-                }
-                drop(held);
-                assert!(!caller.join().unwrap(), "a writer got the lock first in round {round}");
-                for writer in writers {
-                    assert_eq!(writer.join().unwrap().unwrap_err().kind(), ErrorKind::NoSpace);
-                }
-                assert!(committer.lock().unlogged);
-            });
-        }
-    }
-
-    #[test]
-    fn leader_panic_wakes_waiters_and_refuses_writes() {
-        let committer = committer();
-        let commit = |panics| {
-            let (durability, check) = (Durability::Sync, None);
-            let member = Member { payload: b"", count: 0, user_bytes: 0, durability, check };
-            committer.commit_in_group(member, &Broken { panics, counters: Counters::default() })
-        };
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commit(true))).unwrap_err();
-        let refused = commit(false).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{refused}");
-        assert!(refused.to_string().contains("panicked"), "{refused}");
-    }
-}
+mod tests;

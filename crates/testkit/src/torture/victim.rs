@@ -65,9 +65,9 @@ pub fn copy_path(base: &Path, number: u64) -> PathBuf {
     base.join(format!("copy-{number}"))
 }
 
-/// Ends the process by SIGKILL, whatever its threads are doing.
-fn die() {
-    // The slots are in the page cache, which survives the process.
+/// Ends the process by SIGKILL, whatever its threads are doing. What it has written to files is in
+/// the page cache, which survives the process.
+pub(crate) fn die() {
     let me = rustix::process::getpid();
     rustix::process::kill_process(me, rustix::process::Signal::KILL)
         .expect("cannot kill the own process");
@@ -75,7 +75,7 @@ fn die() {
 }
 
 /// Returns the operation at which a victim ends itself: of any file and kind, or of one.
-fn kill_point(rng: &mut SplitMix64) -> Fault {
+pub(crate) fn kill_point(rng: &mut SplitMix64) -> Fault {
     let part = ["", "", ".wal", ".sst", ".sst", "manifest-", "CURRENT"][rng.below(7) as usize];
     let ops = match rng.below(6) {
         0 => OpMask::of(&[Op::Sync, Op::SyncDir]),

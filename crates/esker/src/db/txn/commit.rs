@@ -49,7 +49,7 @@ impl Transaction {
         state.phase = Phase::Ended("is being committed");
         let batch = std::mem::take(&mut state.batch);
         let reads = std::mem::take(&mut state.reads);
-        let since = shared.snapshot(&mut state).seqno;
+        let since = shared.snapshot(&mut state).seqno();
         drop(state);
         let footprint = Footprint::new(
             shared.id,
@@ -70,7 +70,7 @@ impl Shared {
         if !state.has_update_reads {
             return Ok(());
         }
-        let since = self.snapshot(state).seqno;
+        let since = self.snapshot(state).seqno();
         StoreCheck::new(self.inner()).refuse_newer(since, state.reads.items(&[]))
     }
 
@@ -79,7 +79,10 @@ impl Shared {
         for keyspace in batch.keyspaces() {
             inner.check_keyspace(keyspace)?;
         }
-        inner.commit_checked(batch.parts()?, self.options.durability, footprint)
+        let (payload, count, user_bytes) = batch.parts()?;
+        let timed = inner.timed_payload(batch);
+        let payload = timed.as_deref().unwrap_or(payload);
+        inner.commit_checked((payload, count, user_bytes), self.options.durability, footprint)
     }
 
     /// Returns the footprint of a transaction that is checked before its operations are committed.

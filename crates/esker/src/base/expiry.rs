@@ -27,6 +27,8 @@ pub const NEVER_MS: u64 = u64::MAX;
 /// latest time that it has seen since it was opened. A pair that had expired may be back after the
 /// store was closed and opened with an earlier time, unless a compaction has removed it.
 ///
+/// Reads ask the clock only while a pair of the store may expire.
+///
 /// Reads and compactions call the clock, so it must be quick, and must not use the store or panic.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the present, in milliseconds since 1970.

@@ -48,18 +48,20 @@ struct Size {
     interrupted: usize,
 }
 
-/// About half of [`SHORT`], for CI.
+/// A part of [`SHORT`], for CI.
 const QUICK: Size = Size {
-    steps: 55,
+    steps: 36,
+    nest_one_in: 240,
+    repair_stores: 5,
     fault_scripts: 3,
     task_states: 3,
-    mutations: 12_000,
-    model_steps: 4_500,
+    mutations: 9_000,
+    model_steps: 4_000,
     fault_steps: 50,
-    task_steps: 40,
-    repair_fault_steps: 15,
-    repair_cut_steps: 40,
-    bit_steps: 18,
+    task_steps: 30,
+    repair_fault_steps: 12,
+    repair_cut_steps: 35,
+    bit_steps: 10,
     interrupted: 2,
     ..SHORT
 };

@@ -131,7 +131,7 @@ fn power_cut_during_repair_loses_no_recoverable_data() {
         [(Policy::Leveled, Theme::Mixed, false), (Policy::Fluid, Theme::Logs, true)]
     {
         let store = Store::make(policy, theme, 7, 28, closed);
-        let effort = Effort { nest_one_in: 120, ..effort() };
+        let effort = Effort { nest_one_in: 50, ..effort() };
         let tally = repair_failures::cuts(&store, &effort);
         assert_no_failure(&tally);
         for what in ["images", "nested images", "images of depth 3", "refused", "opened"] {

@@ -29,7 +29,7 @@ fn power_cut_after_any_operation_keeps_durable_writes() {
     for (seed, policy) in Policy::ALL.iter().enumerate() {
         let themes: Vec<_> = Theme::ALL.iter().enumerate().collect();
         let tally = in_parallel(&themes, |(number, theme)| {
-            cuts::run(&script(*policy, **theme, (seed * 9 + number) as u64, 40), &effort())
+            cuts::run(&script(*policy, **theme, (seed * 9 + number) as u64, 36), &effort())
         });
         assert_no_failure(&tally);
         for what in ["images", "nested images", "images of depth 3", "checkpoints"] {
@@ -42,14 +42,14 @@ fn power_cut_after_any_operation_keeps_durable_writes() {
 
 #[test]
 fn same_seed_gives_same_images() {
-    let run = || cuts::run(&script(Policy::Fluid, Theme::Mixed, 9, 40), &effort());
+    let run = || cuts::run(&script(Policy::Fluid, Theme::Mixed, 9, 20), &effort());
     assert_eq!(run().counts, run().counts);
 }
 
 #[test]
 fn any_operation_may_fail_once_or_permanently() {
     for (seed, policy) in Policy::ALL.iter().enumerate() {
-        let mut script = script(*policy, Theme::ALL[seed], seed as u64, 22);
+        let mut script = script(*policy, Theme::ALL[seed], seed as u64, 16);
         script.steps.retain(|step| !matches!(step, Step::Kill));
         let tally = faults::run(&script, &Cause::ALL, |fs| fs);
         assert_no_failure(&tally);
@@ -106,7 +106,7 @@ fn any_operation_of_open_after_power_cut_may_fail() {
 #[test]
 fn any_operation_of_repair_may_fail_also_after_killed_repair() {
     for (policy, theme) in [(Policy::Leveled, Theme::Mixed), (Policy::Fluid, Theme::Ranges)] {
-        let tally = repair_failures::faults(&Store::make(policy, theme, 7, 10, false));
+        let tally = repair_failures::faults(&Store::make(policy, theme, 7, 10, false), 2);
         assert_no_failure(&tally);
         assert!(tally.of("positions") > 1000, "{policy}");
     }
@@ -116,7 +116,7 @@ fn any_operation_of_repair_may_fail_also_after_killed_repair() {
 fn repair_of_any_damage_gives_intact_store_or_error() {
     let stores = [(Policy::Leveled, Theme::Levels, false), (Policy::Tiered, Theme::Logs, true)];
     for (policy, theme, closed) in stores {
-        let tally = corruption::repaired(&Store::make(policy, theme, 3, 55, closed), 1, 2_000);
+        let tally = corruption::repaired(&Store::make(policy, theme, 3, 55, closed), 1, 1_200);
         assert_no_failure(&tally);
         assert!(
             tally.of("repaired partly") > 200 && tally.of("repaired completely") > 50,
@@ -131,7 +131,7 @@ fn power_cut_during_repair_loses_no_recoverable_data() {
         [(Policy::Leveled, Theme::Mixed, false), (Policy::Fluid, Theme::Logs, true)]
     {
         let store = Store::make(policy, theme, 7, 28, closed);
-        let effort = Effort { nest_one_in: 40, ..effort() };
+        let effort = Effort { nest_one_in: 50, ..effort() };
         let tally = repair_failures::cuts(&store, &effort);
         assert_no_failure(&tally);
         for what in ["images", "nested images", "images of depth 3", "refused", "opened"] {

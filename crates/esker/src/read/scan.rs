@@ -281,7 +281,7 @@ impl DbIterator {
             self.inside = false;
             let more = self.cursor.for_each_row(forward, &mut |key, value| {
                 past = !is_within(&order, key, &end, forward);
-                !past && visit(key.get(prefix_bytes..).unwrap_or_default(), value).is_continue()
+                !past && visit(without_prefix(key, prefix_bytes), value).is_continue()
             });
             self.inside = !past;
             if !more {
@@ -301,9 +301,7 @@ impl DbIterator {
     /// Returns the current key, or an empty slice when not [`valid`](DbIterator::valid).
     #[inline]
     pub fn key(&self) -> &[u8] {
-        // A table with forged checksums can have a key without a prefix.
-        let stored = if self.inside { self.cursor.key() } else { &[] };
-        stored.get(self.prefix_bytes()..).unwrap_or_default()
+        if self.inside { without_prefix(self.cursor.key(), self.prefix_bytes()) } else { &[] }
     }
 
     /// Returns the current value, or an empty slice when not [`valid`](DbIterator::valid).
@@ -552,6 +550,12 @@ pub(crate) fn is_within(order: &KeyOrder, key: &[u8], end: &Bound<Vec<u8>>, forw
         Ordering::Equal => here,
         less_or_greater => less_or_greater.is_lt() == forward,
     }
+}
+
+/// Returns a stored key without its prefix. A key of a damaged table may be shorter than a prefix.
+#[inline]
+fn without_prefix(key: &[u8], prefix_bytes: usize) -> &[u8] {
+    key.get(prefix_bytes..).unwrap_or_default()
 }
 
 /// Returns the bounds of all keys that start with `prefix`. Returns `None` when the order does not

@@ -44,20 +44,25 @@ struct Size {
     repair_fault_steps: usize,
     repair_cut_steps: usize,
     bit_steps: usize,
+    /// About the number of killed repairs per store whose next repair meets every fault.
+    interrupted: usize,
 }
 
-/// About half of [`SHORT`], for CI.
+/// A part of [`SHORT`], for CI.
 const QUICK: Size = Size {
-    steps: 55,
+    steps: 36,
+    nest_one_in: 240,
+    repair_stores: 5,
     fault_scripts: 3,
     task_states: 3,
-    mutations: 12_000,
-    model_steps: 4_500,
+    mutations: 8_000,
+    model_steps: 3_500,
     fault_steps: 50,
-    task_steps: 40,
-    repair_fault_steps: 15,
-    repair_cut_steps: 40,
-    bit_steps: 18,
+    task_steps: 24,
+    repair_fault_steps: 12,
+    repair_cut_steps: 35,
+    bit_steps: 10,
+    interrupted: 2,
     ..SHORT
 };
 
@@ -76,6 +81,7 @@ const SHORT: Size = Size {
     repair_fault_steps: 40,
     repair_cut_steps: 60,
     bit_steps: 30,
+    interrupted: 6,
 };
 
 const LONG: Size = Size {
@@ -149,7 +155,8 @@ fn fault_tasks(size: &Size, seed: u64) -> Tally {
     };
     let damaged = stores(size.task_states, seed, size.repair_fault_steps);
     let all = script_seeds.map(run).fold(Tally::default(), merged);
-    damaged.iter().map(repair_failures::faults).fold(all, merged)
+    let repair = |store: &Store| repair_failures::faults(store, size.interrupted);
+    damaged.iter().map(repair).fold(all, merged)
 }
 
 fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {

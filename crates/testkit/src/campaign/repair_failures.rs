@@ -101,8 +101,8 @@ pub fn cuts(store: &Store, effort: &Effort) -> Tally {
 }
 
 /// Makes every operation of the repair of `store` fail once, for each kind of damage. Does the same
-/// for the repairs after some killed ones.
-pub fn faults(store: &Store) -> Tally {
+/// for the repairs after about `interrupted` killed ones.
+pub fn faults(store: &Store, interrupted: usize) -> Tally {
     let mut all = Tally::default();
     for damage in Damage::ALL {
         let Some((image, reference, context, mut rng)) = damage_and_repair(store, damage, &mut all)
@@ -112,7 +112,7 @@ pub fn faults(store: &Store) -> Tally {
         let disk = image.to_disk(rng.next_u64());
         let (mut cuts, _) = reference.repair_watched(&disk, vec![CrashModel::Everything], &mut all);
         cuts.retain(|cut| matches!(reference.opened(&cut.image.to_mem()), Ok(None)));
-        let each = (cuts.len() / INTERRUPTED_MAX).max(1);
+        let each = (cuts.len() / interrupted.max(1)).max(1);
         let killed = cuts.into_iter().step_by(each).map(|cut| (cut.at, cut.image));
         let images: Vec<(u64, Image)> = std::iter::once((0, image)).chain(killed).collect();
         all.merge(in_parallel(&images, |(at, image)| {
@@ -123,9 +123,6 @@ pub fn faults(store: &Store) -> Tally {
     }
     all
 }
-
-/// Maximum number of killed repairs per store whose next repair meets every fault.
-const INTERRUPTED_MAX: usize = 6;
 
 /// A power cut.
 struct Cut {

@@ -321,13 +321,13 @@ int32_t esker_options_set_filter(esker_options_t *options,
 // (`esker_options_set_merge_operator`, `esker_keyspace_options_set_merge_operator`). The name is
 // permanent, has 1 to 255 bytes, and is not that of a built-in operator.
 //
-// `full_merge` makes a value of an existing value and operands. `partial_merge`, which may be NULL,
-// makes one operand of several; without it, operands are kept until a compaction reaches the value
-// below them. Reads, flushes and compactions call both, on any thread and on several at once, for
-// operands in any grouping that keeps their order. The result must depend on the arguments alone,
-// and not on the grouping. The functions must return, must not throw or jump out, and must not use
-// the store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Their arguments are valid only
-// during the call.
+// `full_merge` makes a value of an existing value and operands. `partial_merge`, which may be
+// NULL, makes one operand of several; without it, operands are kept until a compaction reaches the
+// value below them. Reads, flushes and compactions call both, on any thread and on several at
+// once, for operands in any grouping that keeps their order. The result must depend on the
+// arguments alone, and not on the grouping. The functions must return, must not throw or jump out,
+// and must not use the store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Their
+// arguments are valid only during the call.
 //
 // If `full_merge` returns NULL, the read fails with `ESKER_INVALID_ARGUMENT` and the reason; a
 // flush or compaction keeps the operands. Each call receives `state`. `destructor`, which may be
@@ -353,11 +353,11 @@ int32_t esker_options_set_merge_operator(esker_options_t *options,
 // Adds a compaction filter that the store and its keyspaces may have, by its name
 // (`esker_options_set_compaction_filter`, `esker_keyspace_options_set_compaction_filter`).
 //
-// Compactions call `filter` for pairs that no snapshot sees, on threads of the store. A pair may be
-// passed several times, or never; merge operands are not passed. The rules for `filter`, `state`
-// and `destructor` are those of `esker_options_add_merge_operator`. If `filter` returns an unknown
-// decision, or replaces a value by NULL, its compaction calls it no more and keeps the remaining
-// pairs.
+// Compactions call `filter` for pairs that no snapshot sees, on threads of the store. A pair may
+// be passed several times, or never; merge operands are not passed. The rules for `filter`,
+// `state` and `destructor` are those of `esker_options_add_merge_operator`. If `filter` returns an
+// unknown decision, or replaces a value by NULL, its compaction calls it no more and keeps the
+// remaining pairs.
 int32_t esker_options_add_compaction_filter(esker_options_t *options,
                                             void *state,
                                             esker_destructor_t destructor,
@@ -709,8 +709,8 @@ int32_t esker_keyspace_options_set_key_order(esker_keyspace_options_t *options,
 
 // Sets the merge operator by its name: a built-in one (see `esker_options_set_merge_operator`), or
 // one that was added to the options with which the store is opened
-// (`esker_options_add_merge_operator`). Default: none, so merges are refused. `esker_keyspace_open`
-// fails for any other name.
+// (`esker_options_add_merge_operator`). Default: none, so merges are refused.
+// `esker_keyspace_open` fails for any other name.
 int32_t esker_keyspace_options_set_merge_operator(esker_keyspace_options_t *options,
                                                   const char *name,
                                                   char **message);

@@ -436,10 +436,7 @@ class DB(_Whole):
         comparator_name: bytes | None = None,
         key_orders: dict[str, _Order] | dict[bytes, _Order] | None = None,
         merge: str | _Merge | None = None,
-        merge_operators: dict[str, _Merge]
-        | dict[str, _Merges]
-        | dict[str, _Merge | _Merges]
-        | None = None,
+        merge_operators: dict[str, _Merge | _Merges] | None = None,
         read_only: bool = False,
         **options: _Value,
     ) -> Self: ...

@@ -24,7 +24,10 @@ def test_program_type_checks(tmp_path):
     program.write_text(
         "import esker\n"
         "from collections.abc import MutableMapping\n"
-        "with esker.DB('x', policy='leveled', create_if_missing=True) as db:\n"
+        "def last(key: bytes, existing: bytes | None, operands: list[bytes]) -> bytes:\n"
+        "    return operands[-1]\n"
+        "with esker.DB('x', policy='leveled', create_if_missing=True, merge='last',\n"
+        "              merge_operators={'last': last, 'no': (last, lambda key, parts: None)}) as db:\n"
         "    value: bytes | None = db.get(b'k')\n"
         "    sure: bytes = db.get(b'k', b'')\n"
         "    pairs: list[tuple[bytes, bytes]] = list(db)\n"

@@ -15,6 +15,7 @@ _Isolation = Literal["snapshot", "serializable"]
 _Concurrency = Literal["optimistic", "pessimistic"]
 _Order = Callable[[bytes, bytes], int]
 _Merge = Callable[[bytes, bytes | None, list[bytes]], Buffer]
+_Merges = tuple[_Merge, Callable[[bytes, list[bytes]], Buffer | None]]
 _Exc = type[BaseException] | BaseException | TracebackType | None
 
 __version__: str
@@ -434,6 +435,8 @@ class DB(_Whole):
         comparator: Callable[[bytes, bytes], int] | None = None,
         comparator_name: bytes | None = None,
         key_orders: dict[str, _Order] | dict[bytes, _Order] | None = None,
+        merge: str | _Merge | None = None,
+        merge_operators: dict[str, _Merge | _Merges] | None = None,
         read_only: bool = False,
         **options: _Value,
     ) -> Self: ...

@@ -71,7 +71,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use metrics::{LevelMetrics, METRICS, MemoryMetrics, MetricSpec, Metrics, TableEntry};
 #[cfg(feature = "tracing")]
 pub use observe::TracingListener;
-pub use observe::{Event, EventListener};
+pub use observe::{Event, EventListener, Stall};
 pub use options::kinds::{
     BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };
@@ -99,6 +99,7 @@ const _: () = {
     is_send_and_sync::<Error>();
     is_send_and_sync::<Metrics>();
     is_send_and_sync::<Event>();
+    is_send_and_sync::<Stall>();
     is_send::<DbIterator>();
     is_send::<TransactionIterator>();
 };

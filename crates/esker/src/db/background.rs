@@ -63,6 +63,7 @@ impl DbInner {
                     if let Some(front) = queue.frozen.front().cloned() {
                         queue.flush_tries += 1;
                         queue.flush_failed = None;
+                        queue.is_flushing = true;
                         break front;
                     }
                     if self.seek_heavy_memtable().is_some() {
@@ -74,9 +75,7 @@ impl DbInner {
                     queue = self.wait_for_work(queue, true);
                 }
             };
-            self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), |queue| {
-                &mut queue.flush_failed
-            });
+            self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), true);
         }
     }
 
@@ -163,12 +162,14 @@ impl DbInner {
     }
 
     /// Records the result of a background job. After a failure, waits before the next attempt.
-    fn record_outcome(&self, outcome: Result<()>, place: fn(&mut Queue) -> &mut Option<Error>) {
+    /// `is_flush` says whether the job was a flush.
+    fn record_outcome(&self, outcome: Result<()>, is_flush: bool) {
         let mut queue = self.queue.lock();
+        queue.is_flushing &= !is_flush;
         match outcome {
-            Ok(()) => *place(&mut queue) = None,
+            Ok(()) => *queue.failure_mut(is_flush) = None,
             Err(error) => {
-                *place(&mut queue) = Some(error);
+                *queue.failure_mut(is_flush) = Some(error);
                 self.idle.notify_all();
                 if !queue.is_stopped() {
                     self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
@@ -320,7 +321,7 @@ impl DbInner {
             // The plan keeps the merged files, and the files keep their blocks.
             drop(plan);
             let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
-            self.record_outcome(outcome.map(drop), |queue| &mut queue.compaction_failed);
+            self.record_outcome(outcome.map(drop), false);
             self.warm(&merged);
         }
     }

@@ -26,6 +26,7 @@ use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
 use super::snapshot_list::SnapshotList;
+use super::stall::RunningStalls;
 use super::thread_roles::Threads;
 use super::tree::Tree;
 use super::write_throttle::WriteThrottle;
@@ -82,6 +83,10 @@ pub(crate) struct Queue {
     pub hint_samples: VecDeque<Vec<u8>>,
     /// Number of flushes started.
     pub flush_tries: u64,
+    /// Whether a flush runs now.
+    pub is_flushing: bool,
+    /// The write stalls that run now.
+    pub stalls: RunningStalls,
     /// Error of the last flush, until the next attempt.
     pub flush_failed: Option<Error>,
     /// Error of the last compaction, until one succeeds.
@@ -97,6 +102,11 @@ impl Queue {
     /// are being flushed.
     pub fn is_queued(&self, memtable: &Arc<Memtable>) -> bool {
         self.frozen.iter().any(|frozen| Arc::ptr_eq(&frozen.memtables.main, memtable))
+    }
+
+    /// Returns the place of the last error of flushes or of compactions.
+    pub fn failure_mut(&mut self, is_flush: bool) -> &mut Option<Error> {
+        if is_flush { &mut self.flush_failed } else { &mut self.compaction_failed }
     }
 
     /// Returns whether flushes and compactions have ended.
@@ -278,5 +288,7 @@ impl DbInner {
             }
         }
         self.debt_bytes.store(debt, Ordering::Relaxed);
+        let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
+        self.write_throttle.note_debt(debt > limit / 2);
     }
 }

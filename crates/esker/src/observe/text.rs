@@ -74,11 +74,11 @@ impl fmt::Display for Event {
             Event::RecoveryNote { note } => write!(f, "recovery: {note}"),
             Event::FlushBegan { .. } | Event::FlushEnded { .. } => flush(f, self),
             Event::CompactionBegan { .. } | Event::CompactionEnded { .. } => compaction(f, self),
-            Event::StallBegan { cause, bytes } => {
+            Event::StallBegan { cause, bytes, clears } => {
                 let bytes = human_bytes(*bytes);
-                write!(f, "write stall began: {cause}; {bytes} wait for their flush")
+                write!(f, "write stall began: {cause}; {bytes} wait for their flush; {clears}")
             }
-            Event::StallEnded { cause, bytes, duration } => {
+            Event::StallEnded { cause, bytes, duration, .. } => {
                 let (took, bytes) = (Took(*duration), human_bytes(*bytes));
                 write!(f, "write stall of {took}: {cause}; {bytes} waited for their flush")
             }
@@ -271,7 +271,20 @@ mod tests {
                  run limit, read 10 B and wrote 1 table (9 B) in 20.5 s",
             ),
             (
-                Event::StallEnded { cause: "no room".to_string(), bytes: 7, duration },
+                Event::StallBegan {
+                    cause: "no room".to_string(),
+                    bytes: 7,
+                    clears: "a flush ends the wait".to_string(),
+                },
+                "write stall began: no room; 7 B wait for their flush; a flush ends the wait",
+            ),
+            (
+                Event::StallEnded {
+                    cause: "no room".to_string(),
+                    bytes: 7,
+                    clears: "a flush ends the wait".to_string(),
+                    duration,
+                },
                 "write stall of 20.5 s: no room; 7 B waited for their flush",
             ),
             (

@@ -3,6 +3,7 @@
 //! Invariants: see [`super::commit`].
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::hints::HintKeeper;
 use crate::base::key::{Kind, SeqNo};
@@ -46,8 +47,10 @@ impl Visible {
 /// Commit hooks: the functions that the committer needs from the store.
 pub trait CommitHooks {
     /// Called under the writer state's lock before the commit of a group. Freezes a full memtable,
-    /// waits for memory, and refuses the commit when the store is closed.
-    fn make_room(&self, writer: &mut WriterState) -> Result<()>;
+    /// waits for memory until `deadline`, and refuses the commit when the store is closed.
+    fn make_room(&self, writer: &mut WriterState, deadline: Option<Instant>) -> Result<()>;
+    /// Returns the error of a write that has waited for other writers until its deadline.
+    fn missed_deadline(&self) -> Error;
     /// Publishes a new list of empty-range hints to readers.
     fn publish_hints(&self, hints: Arc<Hints>);
     /// Requests a search for an empty-range hint around `sample`, a deleted key.
@@ -94,6 +97,8 @@ pub(super) struct Member<'a> {
     pub durability: Durability,
     /// What must be unchanged since the snapshot of the member's transaction.
     pub check: Option<&'a Arc<Footprint>>,
+    /// Time after which the member does not wait for memory.
+    pub deadline: Option<Instant>,
 }
 
 impl WriterState {
@@ -179,7 +184,11 @@ impl WriterState {
         admitted: bool,
         hooks: &dyn CommitHooks,
     ) -> Result<last_seqnos::Ends> {
-        hooks.make_room(self)?;
+        let deadline = match members {
+            [one] => one.deadline,
+            _ => members.iter().filter_map(|member| member.deadline).min(),
+        };
+        hooks.make_room(self, deadline)?;
         let first = self.next_seqno;
         self.log_group(members, first, hooks)?;
         let mut ends = last_seqnos::Ends::new(members.len());

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
+use crate::document;
+
 const FILE: &str = "bindings/c/include/esker.h";
 
 /// Files whose public items form the header, in order.
@@ -77,18 +79,11 @@ pub fn render(root: &Path) -> Result<String, String> {
 
 /// Writes the header.
 pub fn write(root: &Path) -> Result<(), String> {
-    let path = root.join(FILE);
-    std::fs::write(&path, render(root)?).map_err(|error| format!("{}: {error}", path.display()))
+    document::write(root, FILE, &render(root)?)
 }
 
 /// Checks that the header equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
-    let path = root.join(FILE);
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    if found == render(root)? {
-        return Ok(());
-    }
-    Err(format!(
-        "{FILE} differs from the generated header: run `cargo xtask headers` and commit it"
-    ))
+    let advice = "the generated header: run `cargo xtask headers` and commit it";
+    document::check(root, FILE, &render(root)?, advice)
 }

@@ -1,6 +1,7 @@
 //! Checks of the source tree and generated documents, as a library so that tests run them.
 
 pub mod api;
+mod document;
 pub mod headers;
 pub mod metrics;
 pub mod options;

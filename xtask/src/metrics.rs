@@ -5,6 +5,8 @@ use std::path::Path;
 
 use esker::{METRICS, MetricSpec};
 
+use crate::document;
+
 const FILE: &str = "docs/metrics.md";
 
 const INTRODUCTION: &str = "\
@@ -44,17 +46,12 @@ fn row(spec: &MetricSpec) -> String {
 
 /// Writes the document.
 pub fn write(root: &Path) -> Result<(), String> {
-    let path = root.join(FILE);
-    std::fs::write(&path, render()).map_err(|error| format!("{}: {error}", path.display()))
+    document::write(root, FILE, &render())
 }
 
 /// Checks that the document equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
-    let found = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
-    if found == render() {
-        return Ok(());
-    }
-    Err(format!("{FILE} differs from the table of metrics: run `cargo xtask metrics`"))
+    document::check(root, FILE, &render(), "the table of metrics: run `cargo xtask metrics`")
 }
 
 #[cfg(test)]

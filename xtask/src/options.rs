@@ -7,6 +7,8 @@ use std::path::Path;
 use esker::internals::is_of_keyspaces;
 use esker::{OPTIONS, OptionSpec};
 
+use crate::document;
+
 const FILE: &str = "docs/options.md";
 
 const INTRODUCTION: &str = "\
@@ -55,20 +57,12 @@ fn row(spec: &OptionSpec) -> String {
 
 /// Writes the document.
 pub fn write(root: &Path) -> Result<(), String> {
-    let path = root.join(FILE);
-    let parent = path.parent().unwrap_or(root);
-    std::fs::create_dir_all(parent)
-        .and_then(|()| std::fs::write(&path, render()))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    document::write(root, FILE, &render())
 }
 
 /// Checks that the document equals the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
-    let found = std::fs::read_to_string(root.join(FILE)).unwrap_or_default();
-    if found == render() {
-        return Ok(());
-    }
-    Err(format!("{FILE} differs from the table of options: run `cargo xtask options`"))
+    document::check(root, FILE, &render(), "the table of options: run `cargo xtask options`")
 }
 
 #[cfg(test)]

@@ -651,7 +651,7 @@ int32_t esker_keyspace_compact_range(const esker_keyspace_t *keyspace,
                                      char **message);
 
 // Sets `*size_bytes` to the approximate size of a keyspace in the tables, in bytes. Data that is
-// only in memory is not counted. Fails with `ESKER_INVALID_ARGUMENT` for the keyspace `default`.
+// only in memory is not counted.
 int32_t esker_keyspace_size_bytes(const esker_keyspace_t *keyspace,
                                   uint64_t *size_bytes,
                                   char **message);

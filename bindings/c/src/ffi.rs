@@ -32,6 +32,14 @@ pub unsafe fn bytes<'a, T>(start: *const T, len: usize, what: &str) -> Outcome<&
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
 }
 
+/// Returns an error if `start` is null, or no allocation can hold `len` items.
+fn check_array<T>(start: *const T, len: usize, what: &str) -> Outcome<()> {
+    if start.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(Failure::invalid(format!("the {what} is NULL, or longer than memory")));
+    }
+    Ok(())
+}
+
 /// Returns the array of `len` items at `start`.
 ///
 /// # Safety
@@ -40,9 +48,7 @@ pub unsafe fn array<'a, T>(start: *const T, len: usize, what: &str) -> Outcome<&
     if len == 0 {
         return Ok(&[]);
     }
-    if start.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
-        return Err(Failure::invalid(format!("the {what} is NULL, or longer than memory")));
-    }
+    check_array(start, len, what)?;
     // SAFETY: not null, and within the maximum size of an allocation; otherwise guaranteed by the
     // caller.
     Ok(unsafe { std::slice::from_raw_parts(start, len) })
@@ -56,9 +62,7 @@ pub unsafe fn array_mut<'a, T>(start: *mut T, len: usize, what: &str) -> Outcome
     if len == 0 {
         return Ok(&mut []);
     }
-    if start.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
-        return Err(Failure::invalid(format!("the {what} is NULL, or longer than memory")));
-    }
+    check_array(start, len, what)?;
     // SAFETY: not null, and within the maximum size of an allocation; otherwise guaranteed by the
     // caller.
     Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })

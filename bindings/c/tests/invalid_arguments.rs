@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
-use common::{c_path, taken};
+use common::{c_path, compared, taken};
 use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::db::*;
@@ -382,13 +382,8 @@ unsafe extern "C" fn backwards(
     b: *const c_char,
     b_len: usize,
 ) -> c_int {
-    // SAFETY: the interface passes valid buffers.
-    let (a, b) = unsafe {
-        (
-            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
-            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
-        )
-    };
+    // SAFETY: the arguments of this call.
+    let (a, b) = unsafe { compared(a, a_len, b, b_len) };
     b.cmp(a) as c_int
 }
 

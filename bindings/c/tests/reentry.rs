@@ -7,7 +7,7 @@ mod common;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use common::{c_path, taken};
+use common::{c_path, compared, taken};
 use esker_c::own::common::*;
 use esker_c::own::db::*;
 use esker_c::own::keyspace::*;
@@ -37,13 +37,7 @@ unsafe extern "C" fn greedy_compare(
     b_len: usize,
 ) -> c_int {
     // SAFETY: the state outlives the store, and the library passes two valid keys.
-    let (greedy, a, b) = unsafe {
-        (
-            &*state.cast::<Greedy>(),
-            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
-            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
-        )
-    };
+    let (greedy, (a, b)) = unsafe { (&*state.cast::<Greedy>(), compared(a, a_len, b, b_len)) };
     let db = greedy.db.swap(null_mut(), std::sync::atomic::Ordering::Relaxed);
     // SAFETY: null, or an open store.
     if let Some(db) = unsafe { db.as_ref() } {
@@ -122,13 +116,8 @@ unsafe extern "C" fn compare_in_keyspace(
     b_len: usize,
 ) -> c_int {
     // SAFETY: the state outlives the store, and the library passes two valid keys.
-    let (greedy, a, b) = unsafe {
-        (
-            &*state.cast::<GreedyInKeyspace>(),
-            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
-            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
-        )
-    };
+    let (greedy, (a, b)) =
+        unsafe { (&*state.cast::<GreedyInKeyspace>(), compared(a, a_len, b, b_len)) };
     let handles = greedy.handles.lock().unwrap().take();
     if let Some((db, keyspace)) = handles {
         let (mut message, mut other) = (null_mut(), null_mut());

@@ -99,7 +99,7 @@ part_methods! { Keyspace {
     }
 
     /// Returns the approximate size of the keyspace in the files, in bytes. Data that is only in
-    /// memory is not counted. Raises Error for the keyspace ``default``.
+    /// memory is not counted.
     fn size_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.part.store().run(py, |_| self.keyspace.size_bytes())
     }

@@ -132,11 +132,11 @@ def test_wrong_names_and_objects_are_refused(db, tmp_path):
         lambda: db.rename_keyspace("default", "other"),
         lambda: db.rename_keyspace("users", "default"),
         lambda: db.rename_keyspace("users", "users"),
-        db.keyspace("default").size_bytes,
     ):
         with pytest.raises(esker.Error) as error:
             call()
         assert error.value.kind == "invalid argument"
+    assert db.keyspace("default").size_bytes() >= 0
     for call in (lambda: db.drop_keyspace("none"), lambda: db.rename_keyspace("none", "some")):
         with pytest.raises(esker.IOError) as error:
             call()

@@ -27,9 +27,9 @@ impl Orders {
     pub fn find(&self, name: &str) -> Result<KeyOrder> {
         let built_in = [KeyOrder::Bytewise, KeyOrder::Reverse];
         let mut orders = built_in.iter().chain(&self.custom);
-        orders.find(|order| name_of(order) == Some(name)).cloned().ok_or_else(|| {
+        orders.find(|order| order.name() == name).cloned().ok_or_else(|| {
             let known: Vec<&str> =
-                built_in.iter().chain(&self.custom).filter_map(name_of).collect();
+                built_in.iter().chain(&self.custom).map(KeyOrder::name).collect();
             let message = format!(
                 "the store has no key order \"{name}\"; add it to the options with which the \
                  store is opened, or use one of {}",
@@ -37,16 +37,6 @@ impl Orders {
             );
             internals::error(ErrorKind::InvalidArgument, message, None)
         })
-    }
-}
-
-/// Returns the name that the store records, or `None` for an order that this crate does not know.
-fn name_of(order: &KeyOrder) -> Option<&str> {
-    match order {
-        KeyOrder::Bytewise => Some("esker.bytewise"),
-        KeyOrder::Reverse => Some("esker.reverse"),
-        KeyOrder::Custom(comparator) => Some(comparator.name()),
-        _ => None,
     }
 }
 

@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use esker::internals::check_keyspace_name;
 use esker::{Db, ErrorKind, KeyOrder, Keyspace, KeyspaceOptions};
 use serde_json::{Map, Value, json};
+use strsim::levenshtein;
 
 use crate::bytes::{Encoding, of_arg};
 use crate::failure::Failure;
@@ -192,38 +193,23 @@ fn missing(name: &str, names: &[String]) -> String {
 
 /// Returns the names that are most like `name`, the nearest first.
 fn similar<'n>(name: &str, names: &'n [String]) -> Vec<&'n str> {
-    let letters = |name: &str| name.to_lowercase().chars().collect::<Vec<char>>();
-    let wanted = letters(name);
-    let distance_max = (wanted.len() / 3).max(1);
+    let wanted = name.to_lowercase();
+    let wanted_len = wanted.chars().count();
+    let distance_max = (wanted_len / 3).max(1);
     let distance_to = |known: &'n String| {
-        let known_letters = letters(known);
-        if known_letters.starts_with(&wanted) || wanted.starts_with(&known_letters) {
+        let lower = known.to_lowercase();
+        if lower.starts_with(&wanted) || wanted.starts_with(&lower) {
             return Some((1, known.as_str()));
         }
-        if known_letters.len().abs_diff(wanted.len()) > distance_max {
+        if lower.chars().count().abs_diff(wanted_len) > distance_max {
             return None;
         }
-        let found = edit_distance(&wanted, &known_letters);
+        let found = levenshtein(&wanted, &lower);
         (found <= distance_max).then_some((found, known.as_str()))
     };
     let mut near: Vec<(usize, &str)> = names.iter().filter_map(distance_to).collect();
     near.sort_unstable();
     near.into_iter().take(SIMILAR_MAX).map(|(_, name)| name).collect()
-}
-
-/// Returns the number of letters to insert, remove or replace that turn `a` into `b`.
-fn edit_distance(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -242,12 +228,8 @@ mod tests {
         assert_eq!(similar("sessions", &known), ["sessions-2024"]);
         assert_eq!(similar("user", &known), ["user-index", "users", "uses"]);
         assert!(similar("nothing-like-it", &known).is_empty());
-        let distance = |a: &str, b: &str| {
-            let letters = |text: &str| text.chars().collect::<Vec<char>>();
-            edit_distance(&letters(a), &letters(b))
-        };
-        assert_eq!((distance("", "abc"), distance("abc", "")), (3, 3));
-        assert_eq!((distance("kitten", "sitting"), distance("same", "same")), (3, 0));
+        assert_eq!((levenshtein("", "abc"), levenshtein("abc", "")), (3, 3));
+        assert_eq!((levenshtein("kitten", "sitting"), levenshtein("same", "same")), (3, 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Programs branch on the [`ErrorKind`]. The message is for people: it states the path, the offset,
 //! the expected content and the remedy. A missing key is `None`, never an error.
 
+use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -287,6 +288,13 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.inner.source.as_ref().map(|s| s as _)
     }
+}
+
+/// Returns the message of a panic.
+pub(crate) fn panic_text(cause: &(dyn Any + Send)) -> &str {
+    let text = cause.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("the panic has no message")
 }
 
 #[cfg(test)]

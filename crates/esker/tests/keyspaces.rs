@@ -578,10 +578,9 @@ fn keys_at_the_limit_of_length_are_stored_in_every_keyspace() {
 #[test]
 fn handles_show_tree_order_and_options_and_one_call_compacts_all_keyspaces() {
     let mut model = Model::new(options(), 1);
-    let own = KeyspaceOptions::default().set("filter_bits", "0").unwrap();
-    let own = own.set("compression", "none").unwrap();
+    let [_, _, own, ..] = &kinds()[..] else { unreachable!("six kinds") };
     let reverse = KeyspaceOptions::default().key_order(KeyOrder::Reverse);
-    for (name, options) in [("a", &own), ("b", &own), ("c", &reverse)] {
+    for (name, options) in [("a", own), ("b", own), ("c", &reverse)] {
         model.db().keyspace(name, options).unwrap().put("key", "value").unwrap();
     }
     model.db().put("key", "value").unwrap();
@@ -589,13 +588,12 @@ fn handles_show_tree_order_and_options_and_one_call_compacts_all_keyspaces() {
         let [default, a, b, c] = ["default", "a", "b", "c"].map(|name| model.handle(name));
         assert_eq!((default.tree(), a.tree(), b.tree(), c.tree()), (0, 1, 1, 2));
         let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
-        assert_eq!(a.options(), [pair("compression", "none"), pair("filter_bits_per_key", "0")]);
+        assert_eq!(a.options(), [pair("compression", "none"), pair("policy", "leveled")]);
         assert!(default.options().is_empty() && c.options().is_empty() && b.options().len() == 2);
         let reversed = |keyspace: &Keyspace| matches!(keyspace.key_order(), KeyOrder::Reverse);
         assert!(reversed(&c) && !reversed(&a) && !reversed(&default));
         model.db().compact_all().unwrap();
         assert!(model.db().tables().iter().all(|table| table.level > 0));
-        // The one block of `a` and `b` counts for the last of them.
         assert!([default, b, c].iter().all(|keyspace| keyspace.size_bytes().unwrap() > 0));
         model.reopen_without_check();
     }

@@ -248,7 +248,8 @@ fn get_for_update_prevents_write_skew_under_snapshot_isolation() {
 
 #[test]
 fn range_deletes_conflict_with_the_keys_and_ranges_that_they_meet() {
-    let cases: [(&str, &str, fn(&Transaction) -> Result<()>, bool); 7] = [
+    type Write = fn(&Transaction) -> Result<()>;
+    let cases: [(&str, &str, Write, bool); 7] = [
         ("1", "3", |t| t.put("2", "5"), true),
         ("1", "3", |t| t.delete("1"), true),
         ("1", "3", |t| t.put("11", "5"), true),

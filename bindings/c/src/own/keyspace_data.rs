@@ -286,7 +286,7 @@ pub unsafe extern "C" fn esker_keyspace_compact_range(
 }
 
 /// Sets `*size_bytes` to the approximate size of a keyspace in the tables, in bytes. Data that is
-/// only in memory is not counted. Fails with `ESKER_INVALID_ARGUMENT` for the keyspace `default`.
+/// only in memory is not counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_keyspace_size_bytes(
     keyspace: Option<&esker_keyspace_t>,

@@ -24,3 +24,22 @@ pub fn taken(message: &mut *mut c_char) -> String {
 pub fn c_path(path: &Path) -> CString {
     CString::new(path.to_str().unwrap()).unwrap()
 }
+
+/// Returns the two keys that a comparator gets.
+///
+/// # Safety
+/// The pointers are those of one call of a comparator, within it.
+pub unsafe fn compared<'a>(
+    a: *const c_char,
+    a_len: usize,
+    b: *const c_char,
+    b_len: usize,
+) -> (&'a [u8], &'a [u8]) {
+    // SAFETY: the library passes two valid keys.
+    unsafe {
+        (
+            std::slice::from_raw_parts(a.cast::<u8>(), a_len),
+            std::slice::from_raw_parts(b.cast::<u8>(), b_len),
+        )
+    }
+}

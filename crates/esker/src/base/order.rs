@@ -41,8 +41,9 @@ pub enum KeyOrder {
 }
 
 impl KeyOrder {
-    /// Returns the name that the manifest records.
-    pub(crate) fn name(&self) -> &str {
+    /// Returns the name that the manifest records: `esker.bytewise`, `esker.reverse`, or that of the
+    /// comparator.
+    pub fn name(&self) -> &str {
         match self {
             KeyOrder::Bytewise => "esker.bytewise",
             KeyOrder::Reverse => "esker.reverse",

@@ -45,8 +45,8 @@ pub(super) struct CompactionResult {
     opened: Vec<u64>,
     /// Number of cache hits during the compactions.
     reads: u64,
-    /// The tables that one compaction wrote, and its bytes.
-    pub created: Vec<CreatedTable>,
+    /// The number of tables that one compaction wrote, and its bytes.
+    pub tables: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
 }
@@ -203,6 +203,7 @@ impl DbInner {
         }
         let created = created_tables(0, &edit);
         let forest = versions.apply(edit)?;
+        self.emit_created(&created);
         let files = forest.files();
         opened.iter().for_each(|opened| drop(opened.settle(&files)));
         // Counted first, so that the metrics include every visible table.
@@ -403,6 +404,7 @@ impl DbInner {
         let mut versions = self.versions.lock();
         job::number_new_orders(&mut edit, || versions.allocate_order());
         let created = created_tables(plan.tree, &edit);
+        let tables = created.len() as u64;
         let mut edit = VersionEdit::of_tree(plan.tree, edit);
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         if let PlanKind::Drop(id) = plan.kind
@@ -411,6 +413,7 @@ impl DbInner {
             edit.catalog.push(CatalogChange::Purge(id));
         }
         let forest = versions.apply(edit)?;
+        self.emit_created(&created);
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
         // Counted first, so that the metrics include every visible table.
@@ -440,7 +443,7 @@ impl DbInner {
         self.resize_cache();
         let reads = self.cache.stats().hits.saturating_sub(reads_before);
         let job::JobStats { read_bytes, written_bytes } = stats;
-        Ok(CompactionResult { opened, reads, created, read_bytes, written_bytes })
+        Ok(CompactionResult { opened, reads, tables, read_bytes, written_bytes })
     }
 
     /// Reads new output tables into the cache space that their input tables leave, for the readers

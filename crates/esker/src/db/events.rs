@@ -84,7 +84,6 @@ impl DbInner {
         };
         let outcome = match flushed {
             Ok(created) => {
-                self.emit_created(&created);
                 self.emit(|| ended(&created, None));
                 Ok(())
             }
@@ -123,15 +122,12 @@ impl DbInner {
             reason,
             read_bytes: done.read_bytes,
             written_bytes: done.written_bytes,
-            tables: done.created.len() as u64,
+            tables: done.tables,
             duration: began.elapsed(),
             error: error.cloned(),
         };
         match &outcome {
-            Ok(done) => {
-                self.emit_created(&done.created);
-                self.emit(|| ended(done, None));
-            }
+            Ok(done) => self.emit(|| ended(done, None)),
             Err(error) => {
                 self.emit(|| ended(&CompactionResult::default(), Some(error)));
                 if error.kind() != ErrorKind::Closed {
@@ -143,7 +139,9 @@ impl DbInner {
         outcome
     }
 
-    fn emit_created(&self, created: &[CreatedTable]) {
+    /// Adds the events of new tables. The caller holds the lock of the versions: another compaction
+    /// removes none of these tables before.
+    pub(super) fn emit_created(&self, created: &[CreatedTable]) {
         for table in created {
             let CreatedTable { tree, level, number, size_bytes } = *table;
             self.emit(|| Event::TableCreated { tree, level, number, size_bytes });

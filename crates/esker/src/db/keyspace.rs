@@ -38,11 +38,6 @@ pub struct KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// Returns the options that were set.
-    pub(super) fn pairs(&self) -> &Pairs {
-        &self.pairs
-    }
-
     /// Sets the key order.
     pub fn key_order(mut self, order: KeyOrder) -> KeyspaceOptions {
         self.key_order = order;

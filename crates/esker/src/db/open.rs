@@ -8,7 +8,7 @@
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::base::sync::{Condvar, Mutex};

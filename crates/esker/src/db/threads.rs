@@ -9,7 +9,6 @@
 //!   work, or do without it.
 //! * After a panic in a store thread no write is accepted, and no caller waits for that thread.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use super::state::DbInner;
 use super::thread_roles::Role;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::check_mappings;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, panic_text};
 use crate::options::Options;
 
 /// Minimum number of memory mappings that must be left when a store is opened, for the needs of all
@@ -177,10 +176,5 @@ pub(super) fn catch_panic<R>(work: impl FnOnce() -> R) -> std::result::Result<R,
         // The scheduler must see each panic, and it ends threads by its own panics.
         return Ok(work());
     }
-    let message = |cause: Box<dyn Any + Send>| {
-        let text = cause.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
-        text.unwrap_or("the panic has no message").to_string()
-    };
-    catch_unwind(AssertUnwindSafe(work)).map_err(message)
+    catch_unwind(AssertUnwindSafe(work)).map_err(|cause| panic_text(&*cause).to_string())
 }

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use super::event::{Event, EventListener};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, panic_text};
 use crate::metrics::Counter;
 
 /// Maximum number of events that wait for their delivery.
@@ -172,11 +172,9 @@ impl Listeners {
 
 /// Returns the event for a panic of a listener.
 fn panicked(cause: &(dyn Any + Send)) -> Event {
-    let text = cause.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| cause.downcast_ref::<String>().map(String::as_str));
     let message = format!(
         "an event listener panicked ({}); it is not called again until the store is opened again",
-        text.unwrap_or("the panic has no message")
+        panic_text(cause)
     );
     let error = Error::new(ErrorKind::InvalidArgument, message);
     Event::BackgroundError { job: "event listener".to_string(), error }
@@ -332,7 +330,7 @@ mod tests {
             }
         }
         let adds = Arc::new(Adds(StdMutex::new(None), Numbers::default()));
-        let listeners = Arc::new(Listeners::new(&[adds.clone()], None));
+        let listeners = Arc::new(Listeners::new(&[adds.clone() as Arc<dyn EventListener>], None));
         *adds.0.lock().unwrap() = Some(listeners.clone());
         listeners.push(|| removed(7));
         listeners.deliver();

@@ -27,6 +27,7 @@
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
 //! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
+//! | open many stores | [`Runtime`], [`RuntimeOptions`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
@@ -59,9 +60,11 @@ mod write;
 
 pub use base::filter_policy::FilterPolicy;
 pub use base::order::{Comparator, KeyOrder};
+pub use base::runtime::{Runtime, RuntimeOptions};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
+pub use db::runtime::RuntimeMetrics;
 pub use db::snapshot::Snapshot;
 pub use db::status_file::LiveStatus;
 pub use db::txn::{Concurrency, Isolation, Transaction, TransactionIterator, TransactionOptions};
@@ -100,6 +103,7 @@ const _: () = {
     is_send_and_sync::<Metrics>();
     is_send_and_sync::<Event>();
     is_send_and_sync::<Stall>();
+    is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();
     is_send::<TransactionIterator>();
 };

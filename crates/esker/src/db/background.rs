@@ -19,6 +19,7 @@ use super::state::{DbInner, Frozen, Queue};
 use super::table_output::level_zero_slice;
 use super::tree::Tree;
 use crate::base::keyspace::TreeId;
+use crate::base::workers::JobClass;
 use crate::compaction::job::{self, JobContext};
 use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, drop_range, picker};
 use crate::error::{Error, ErrorKind, Result};
@@ -34,7 +35,7 @@ use crate::tree::purge::purge_inline;
 use crate::tree::version::Version;
 
 /// Wait before a failed job is retried, in ms.
-const RETRY_WAIT_MS: u64 = 200;
+pub(super) const RETRY_WAIT_MS: u64 = 200;
 /// Minimum number of cache hits during a compaction that indicate readers.
 const READS_MIN: u64 = 1_000;
 
@@ -60,10 +61,7 @@ impl DbInner {
                     if queue.is_stopped() {
                         return;
                     }
-                    if let Some(front) = queue.frozen.front().cloned() {
-                        queue.flush_tries += 1;
-                        queue.flush_failed = None;
-                        queue.is_flushing = true;
+                    if let Some(front) = self.next_flush(&mut queue) {
                         break front;
                     }
                     if self.seek_heavy_memtable().is_some() {
@@ -79,8 +77,17 @@ impl DbInner {
         }
     }
 
+    /// Returns the memtables to flush now, and records that their flush begins.
+    pub(super) fn next_flush(&self, queue: &mut Queue) -> Option<Frozen> {
+        let front = queue.frozen.front().cloned()?;
+        queue.flush_tries += 1;
+        queue.flush_failed = None;
+        queue.is_flushing = true;
+        Some(front)
+    }
+
     /// Returns the first active memtable that is seek-heavy.
-    fn seek_heavy_memtable(&self) -> Option<Arc<Memtable>> {
+    pub(super) fn seek_heavy_memtable(&self) -> Option<Arc<Memtable>> {
         let view = self.read_state.load();
         let mut active =
             std::iter::once(&view.active).chain(view.others().iter().map(|other| &other.active));
@@ -90,7 +97,7 @@ impl DbInner {
     /// Freezes the active memtables if one is still
     /// [seek-heavy](crate::memtable::Memtable::is_seek_heavy). Does not wait for the commit lock,
     /// whose holder may wait for this thread.
-    fn freeze_if_seek_heavy(&self) {
+    pub(super) fn freeze_if_seek_heavy(&self) {
         let Some(memtable) = self.seek_heavy_memtable() else { return };
         let frozen = self.committer.try_lock().is_some_and(|mut writer| {
             let options = self.options.load();
@@ -161,24 +168,33 @@ impl DbInner {
         work()
     }
 
-    /// Records the result of a background job. After a failure, waits before the next attempt.
-    /// `is_flush` says whether the job was a flush.
+    /// Records the result of a background job of the calling thread. After a failure, waits before
+    /// the next attempt. `is_flush` says whether the job was a flush.
     fn record_outcome(&self, outcome: Result<()>, is_flush: bool) {
+        let is_failed = outcome.is_err();
+        self.note_outcome(outcome, is_flush);
+        if is_failed {
+            let mut queue = self.queue.lock();
+            if !queue.is_stopped() {
+                self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
+            }
+            drop(queue);
+            self.idle.notify_all();
+        }
+        self.work.notify_all();
+    }
+
+    /// Records the result of a background job for those that wait for it. `is_flush` says whether
+    /// the job was a flush.
+    pub(super) fn note_outcome(&self, outcome: Result<()>, is_flush: bool) {
         let mut queue = self.queue.lock();
         queue.is_flushing &= !is_flush;
-        match outcome {
-            Ok(()) => *queue.failure_mut(is_flush) = None,
-            Err(error) => {
-                *queue.failure_mut(is_flush) = Some(error);
-                self.idle.notify_all();
-                if !queue.is_stopped() {
-                    self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
-                }
-            }
+        if is_flush && let Some(account) = self.account() {
+            account.note_flush(queue.frozen_bytes(), outcome.is_err());
         }
+        *queue.failure_mut(is_flush) = outcome.err();
         drop(queue);
         self.idle.notify_all();
-        self.work.notify_all();
     }
 
     /// Writes immutable memtables as tables of level 0, and installs these.
@@ -302,29 +318,37 @@ impl DbInner {
                     queue = self.wait_for_work(queue, false);
                 }
             };
-            let unwound = CompactionUnwind { inner: self, plan: &plan };
             if is_more {
+                let unwound = CompactionUnwind { inner: self, plan: &plan };
                 self.start_compactor();
+                std::mem::forget(unwound);
             }
-            let mut outcome = self.compact(&plan);
-            std::mem::forget(unwound);
-            {
-                let mut queue = self.queue.lock();
-                queue.busy.remove(&plan);
-                queue.running -= 1;
-                if queue.space_waiters > 0
-                    && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
-                {
-                    // It gave its space to a flush and starts again after it.
-                    outcome = Ok(CompactionResult::default());
-                }
-            }
-            // The plan keeps the merged files, and the files keep their blocks.
-            drop(plan);
-            let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
-            self.record_outcome(outcome.map(drop), false);
+            let (outcome, merged) = self.execute_picked(plan);
+            self.record_outcome(outcome, false);
             self.warm(&merged);
         }
+    }
+
+    /// Executes a plan that is in the list of running compactions, and takes it from there.
+    pub(super) fn execute_picked(&self, plan: Plan) -> (Result<()>, CompactionResult) {
+        let unwound = CompactionUnwind { inner: self, plan: &plan };
+        let mut outcome = self.compact(&plan);
+        std::mem::forget(unwound);
+        {
+            let mut queue = self.queue.lock();
+            queue.busy.remove(&plan);
+            queue.running -= 1;
+            if queue.space_waiters > 0
+                && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
+            {
+                // It gave its space to a flush and starts again after it.
+                outcome = Ok(CompactionResult::default());
+            }
+        }
+        // The plan keeps the merged files, and the files keep their blocks.
+        drop(plan);
+        let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
+        (outcome.map(drop), merged)
     }
 
     /// Returns whether one more compaction thread may be started and would find work.
@@ -449,7 +473,7 @@ impl DbInner {
     /// Reads new output tables into the cache space that their input tables leave, for the readers
     /// of those input tables. The input tables are gone by now, unless others hold them. Stops when
     /// there is more urgent work.
-    fn warm(&self, merged: &CompactionResult) {
+    pub(super) fn warm(&self, merged: &CompactionResult) {
         if merged.reads < READS_MIN {
             return;
         }
@@ -474,6 +498,9 @@ impl DbInner {
     pub fn resize_cache(&self) {
         let sizes = self.sizes.load();
         let view = self.read_state.load();
+        if let Some(share) = &self.share {
+            return share.note_tables(&view.files());
+        }
         let tables = self.tables.memory_bytes(&view.files());
         let count = 1 + self.options.load().frozen_memtables_max;
         let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
@@ -565,7 +592,7 @@ struct SpaceWaiter<'a>(&'a DbInner);
 impl Drop for SpaceWaiter<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().space_waiters -= 1;
-        self.0.work.notify_all();
+        self.0.wake(JobClass::Compact);
     }
 }
 

@@ -21,13 +21,13 @@ use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
 use super::observers::Observers;
 use super::replay::{Replayed, Spill, replay};
+use super::runtime::{RuntimeShare, StoreMemory, check_runtime};
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Queue, WriteParams};
 use super::thread_roles::Threads;
 use super::tree::{Tree, known_orders, trees_of};
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
-use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::OsFs;
 use crate::fs::{DirEntry, FileLock, Fs, absolute, fork, parent_of, pinned, sync_dir};
@@ -65,7 +65,8 @@ impl Db {
     ///
     /// # Threads and fork
     /// The store has two threads when this returns, and starts others when they have work.
-    /// `background_threads` limits the number of compaction threads.
+    /// `background_threads` limits the number of compaction threads. A store with a
+    /// [`Runtime`](crate::Runtime) has no thread: the workers of the runtime do its work.
     ///
     /// A process may `fork` at any moment. No store thread is partly started or partly ended in
     /// the child. The inherited stores refuse the child, which may open other stores. This holds
@@ -92,6 +93,7 @@ impl Db {
     /// Does the same as [`Db::open`], on the given file system.
     pub fn open_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
+        check_runtime(&options)?;
         let dir = &*absolute(&*fs, path.as_ref())?;
         let found = list_dir(&*fs, dir)?;
         let exists = found.is_store(dir)?;
@@ -132,6 +134,7 @@ impl Db {
         options: Options,
     ) -> Result<Db> {
         options.validate()?;
+        check_runtime(&options)?;
         let dir = &*absolute(&*fs, path.as_ref())?;
         if !list_dir(&*fs, dir)?.is_store(dir)? {
             return Err(Error::not_found("there is no store here").with_path(dir));
@@ -266,7 +269,7 @@ fn open_existing(
     let began = Instant::now();
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
-    let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
+    let memory = StoreMemory::of(&options, &sizes);
     let mut versions = VersionSet::recover(fs.clone(), dir, known_orders(&options), read_only)?;
     versions.rewrite_beyond(options.manifest_size_min_bytes);
     versions.set_thresholds(&options.thresholds);
@@ -274,8 +277,9 @@ fn open_existing(
         order: options.key_order.clone(),
         index_search: options.index_search,
         index_fanout: options.index_fanout as usize,
-        cache: cache.clone(),
-        pages: Arc::default(),
+        cache: memory.cache.clone(),
+        cache_store: memory.cache_store,
+        pages: memory.pages.clone(),
         filter_policy: options.filter_policy.clone(),
         // A file that the writer of a live store removes must stay readable.
         keep_open: options.keep_files_open || read_only,
@@ -294,8 +298,9 @@ fn open_existing(
     }
     let mut spill = Spill::new(fs.clone(), dir, &options, &trees);
     let to_tables = (!read_only).then_some(&mut spill);
-    let replayed = replay(&*fs, dir, (&options, &sizes), &trees, &mut versions, to_tables)?;
-    let inner = assemble(fs, dir, (options, sizes), lock, cache, trees, versions, &replayed);
+    let resources = (&options, &sizes, memory.pool.clone());
+    let replayed = replay(&*fs, dir, resources, &trees, &mut versions, to_tables)?;
+    let inner = assemble(fs, dir, (options, sizes), lock, memory, trees, versions, &replayed);
     if !read_only {
         inner.watch_removals();
         inner.begin_writing(&replayed).inspect_err(|error| inner.announce_failed_open(error))?;
@@ -339,7 +344,7 @@ fn assemble(
     dir: &Path,
     (options, sizes): (Options, Sizes),
     lock: Option<Box<dyn FileLock>>,
-    cache: Arc<BlockCache<crate::table::Layout>>,
+    StoreMemory { cache, cache_store, .. }: StoreMemory,
     trees: Vec<Arc<Tree>>,
     versions: VersionSet,
     replayed: &Replayed,
@@ -348,6 +353,8 @@ fn assemble(
     let writer = first_writer(&options, &transactions, replayed);
     let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
     let dropped = versions.catalog().dropped().collect();
+    let is_working = lock.is_some() && sizes.compaction_threads > 0;
+    let shared = options.clone();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
     Arc::new_cyclic(|me| DbInner {
         keyspaces: Arc::new(Mutex::new(KeyspaceList::new(versions.catalog(), opening))),
@@ -390,6 +397,7 @@ fn assemble(
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),
+        share: RuntimeShare::of(&shared, cache_store, is_working, me),
         threads: Threads::default(),
         process: fork::process(),
         lock: Mutex::new(lock),

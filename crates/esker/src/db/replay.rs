@@ -136,6 +136,7 @@ impl<'a> Spill<'a> {
             }),
             opened: Some(Opened::new(&tree.tables)),
             over_others: true,
+            pace: None,
         }
     }
 }
@@ -180,7 +181,7 @@ impl Sink<'_, '_> {
 pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
-    (options, sizes): (&Options, &Sizes),
+    (options, sizes, pool): (&Options, &Sizes, Arc<ChunkPool>),
     trees: &[Arc<Tree>],
     versions: &mut VersionSet,
     spill: Option<&mut Spill<'_>>,
@@ -197,8 +198,9 @@ pub(super) fn replay(
     // until they are removed.
     let used = logs.last().copied().max(numbered(names::parse_table).into_iter().max());
     let next_number = counted.max(used.map_or(0, |number| number + 1));
-    let memtable_bytes = sizes.memtable_bytes as usize;
-    let pool = Arc::new(ChunkPool::new(memtable_bytes));
+    // With a runtime, a store that is only open has no filter.
+    let is_shared = options.runtime.is_some();
+    let memtable_bytes = if is_shared { 0 } else { sizes.memtable_bytes as usize };
     let most_bytes = replayed_bytes(options, sizes);
     let mut sink = Sink { options, trees, memtable_bytes, most_bytes, versions, spill };
     let mut state = Replayed {

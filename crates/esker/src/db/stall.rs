@@ -1,7 +1,8 @@
 //! Write stalls: what a waiting write is told, and what others are told about it.
 //!
 //! Every wait of a write has an end: the flush that it waits for, the error of that flush, the close
-//! of the store, or the deadline of the write. No wait depends on a snapshot, on an iterator or on a
+//! of the store, or the deadline of the write. A wait for the memory of a runtime also ends when only
+//! stores with failing flushes hold it. No wait depends on a snapshot, on an iterator or on a
 //! compaction. A wait for the throttle has a fixed maximum.
 //!
 //! Invariants: a stall is in the queue's list from [`DbInner::begin_stall`] to
@@ -12,14 +13,36 @@ use std::time::Instant;
 use super::Db;
 use super::state::{DbInner, Queue};
 use crate::base::sync::atomic::Ordering;
+use crate::base::workers::JobClass;
 use crate::error::{Error, ErrorKind};
 use crate::observe::{Event, Stall};
 use crate::perf;
 
+/// Why writers wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum StallCause {
+    /// For flushes of the store, because of this.
+    Flush(&'static str),
+    /// For flushes of the stores of the runtime, whose memtables have this many bytes.
+    RuntimeMemory(u64),
+}
+
+impl StallCause {
+    fn text(self) -> &'static str {
+        match self {
+            StallCause::Flush(text) => text,
+            StallCause::RuntimeMemory(_) => {
+                "the memtables of the stores of the runtime use all of their half of its memory \
+                 budget"
+            }
+        }
+    }
+}
+
 /// A running stall in the list of the queue.
 pub(crate) struct RunningStall {
     number: u64,
-    cause: &'static str,
+    cause: StallCause,
     began: Instant,
 }
 
@@ -35,13 +58,13 @@ pub(super) struct StallTicket {
     number: u64,
     bytes: u64,
     clears: String,
-    cause: &'static str,
+    cause: StallCause,
     began: Instant,
 }
 
 impl Queue {
     /// Returns the bytes of memory of the immutable memtables.
-    fn frozen_bytes(&self) -> u64 {
+    pub(super) fn frozen_bytes(&self) -> u64 {
         self.frozen.iter().map(|frozen| frozen.memtables.memory_bytes() as u64).sum()
     }
 
@@ -56,15 +79,17 @@ impl Queue {
         }
     }
 
-    /// Describes a wait for a flush.
-    fn describe(&self, cause: &str, began: Instant, is_stopped: bool) -> Stall {
-        Stall {
-            cause: cause.to_string(),
-            bytes: self.frozen_bytes(),
-            clears: self.flush_outlook(),
-            duration: began.elapsed(),
-            is_stopped,
-        }
+    /// Describes a wait for flushes.
+    fn describe(&self, cause: StallCause, began: Instant, is_stopped: bool) -> Stall {
+        let (bytes, clears) = match cause {
+            StallCause::Flush(_) => (self.frozen_bytes(), self.flush_outlook()),
+            StallCause::RuntimeMemory(bytes) => {
+                let clears = "flushes of the largest memtables of these stores end the wait";
+                (bytes, clears.to_string())
+            }
+        };
+        let (cause, duration) = (cause.text().to_string(), began.elapsed());
+        Stall { cause, bytes, clears, duration, is_stopped }
     }
 }
 
@@ -111,7 +136,7 @@ impl DbInner {
         if let Some(since) = near_since.filter(|_| self.write_throttle.is_near_stall()) {
             let cause = "`frozen_memtables_max` memtables wait for a flush, so writes are slowed \
                          to the rate of the flush";
-            return Some(self.queue.lock().describe(cause, since, false));
+            return Some(self.queue.lock().describe(StallCause::Flush(cause), since, false));
         }
         let bytes = self.debt_bytes.load(Ordering::Relaxed);
         let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
@@ -149,20 +174,21 @@ impl DbInner {
     }
 
     /// Returns the error of a write that would wait for a flush because of `cause`.
-    pub(super) fn busy_before_flush(&self, cause: &str, queue: &Queue) -> Error {
+    pub(super) fn busy_before_flush(&self, cause: StallCause, queue: &Queue) -> Error {
         self.busy(&queue.describe(cause, Instant::now(), true))
     }
 
     /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event: the
     /// writer itself holds the writer state.
-    pub(super) fn begin_stall(&self, cause: &'static str, queue: &mut Queue) -> StallTicket {
+    pub(super) fn begin_stall(&self, cause: StallCause, queue: &mut Queue) -> StallTicket {
         let (number, began) = (queue.stalls.next, Instant::now());
         queue.stalls.next += 1;
         queue.stalls.list.push(RunningStall { number, cause, began });
-        let (bytes, clears) = (queue.frozen_bytes(), queue.flush_outlook());
-        self.emit(|| Event::StallBegan { cause: cause.to_string(), bytes, clears: clears.clone() });
+        let Stall { bytes, clears, .. } = queue.describe(cause, began, true);
+        let text = cause.text();
+        self.emit(|| Event::StallBegan { cause: text.to_string(), bytes, clears: clears.clone() });
         if !self.observers.listeners.is_empty() {
-            self.work.notify_all();
+            self.wake(JobClass::Short);
         }
         StallTicket { number, bytes, clears, cause, began }
     }
@@ -174,6 +200,7 @@ impl DbInner {
         let duration = began.elapsed();
         self.counters.stalled_us.add(duration.as_micros() as u64);
         perf::count(|counts| counts.stall_ns += perf::nanos(duration));
-        self.emit(|| Event::StallEnded { cause: cause.to_string(), bytes, clears, duration });
+        let cause = cause.text().to_string();
+        self.emit(|| Event::StallEnded { cause, bytes, clears, duration });
     }
 }

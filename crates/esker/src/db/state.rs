@@ -4,7 +4,7 @@
 //! `Committer.state` → `manual_job` → `versions` → `queue` → `read_state_change`, or the times of
 //! `write_throttle`. `Committer.queue` and then a request's signal are taken alone, or under
 //! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of
-//! the chunk pool, of the list of files to remove and of the observers, `threads.ended`,
+//! the chunk pool, of the list of files to remove, of the runtime and of the observers, `threads.ended`,
 //! `keyspaces`, `dropped`, and those of the lock table of transactions are taken last. No thread
 //! waits for a key of that table while it holds a lock of the store. No lock is held while a
 //! listener is called ([`super::events`]). No lock is held while a table is read or written, with
@@ -25,6 +25,7 @@ use arc_swap::ArcSwap;
 use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
+use super::runtime::RuntimeShare;
 use super::snapshot_list::SnapshotList;
 use super::stall::RunningStalls;
 use super::thread_roles::Threads;
@@ -213,6 +214,8 @@ pub(crate) struct DbInner {
     pub closed: AtomicBool,
     /// Whether a store thread has panicked; `queue` has the error.
     pub broken: AtomicBool,
+    /// The store's share in its runtime, which then does the work of `threads`.
+    pub share: Option<RuntimeShare>,
     pub threads: Threads,
     /// The process that opened the store ([`fork`]).
     pub process: u64,

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pending_wal::NEXT_LOG_FROM;
+use super::stall::StallCause;
 use super::state::{DbInner, Frozen, Queue};
 use super::write_throttle::{PACED_MIN, SLEEP};
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
+use crate::base::workers::JobClass;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::metrics::Counters;
@@ -217,7 +219,8 @@ impl DbInner {
         check_mappings(MAPPINGS_PER_THREAD)
             .map_err(|error| Error::mapping_limit(&self.dir, "allocate another memtable", error))?;
         let log = self.continue_log(writer)?;
-        let fresh = self.fresh_memtables();
+        let full_bytes = writer.memtables.memory_bytes() as u64;
+        let fresh = self.fresh_memtables(full_bytes);
         let full = std::mem::replace(&mut writer.memtables, fresh.clone());
         writer.others_bytes = 0;
         writer.unlogged = false;
@@ -237,9 +240,12 @@ impl DbInner {
         queue.frozen.push_back(Frozen { memtables: full, logs_below, first_ordinal });
         self.replace_read_state(|view| view.after_freeze(&fresh));
         self.update_near_stall(queue.frozen.len());
+        if let Some(account) = self.account() {
+            account.note_freeze(queue.frozen_bytes());
+        }
         drop(queue);
         self.refresh_debt();
-        self.work.notify_all();
+        self.wake(JobClass::Flush);
         Ok(())
     }
 
@@ -269,7 +275,7 @@ impl DbInner {
             let frozen = queue.frozen.iter().map(|frozen| frozen.memtables.data_bytes() as u64);
             queue.frozen.is_empty() || frozen.sum::<u64>() + bytes <= most
         };
-        let cause = "a large write needs the memory of immutable memtables";
+        let cause = StallCause::Flush("a large write needs the memory of immutable memtables");
         let waited = self.wait_until_flushed(cause, deadline, fits);
         self.deliver_events();
         waited
@@ -277,7 +283,8 @@ impl DbInner {
 
     fn wait_for_memtable(&self, deadline: Option<Instant>) -> Result<()> {
         let most = self.options.load().frozen_memtables_max as usize;
-        let cause = "every memtable is full, and `frozen_memtables_max` of them wait for a flush";
+        let text = "every memtable is full, and `frozen_memtables_max` of them wait for a flush";
+        let cause = StallCause::Flush(text);
         self.wait_until_flushed(cause, deadline, |queue| queue.frozen.len() < most)
     }
 
@@ -288,7 +295,7 @@ impl DbInner {
     /// The error of a failed flush; `Closed`; `Busy` when `deadline` comes first.
     fn wait_until_flushed(
         &self,
-        cause: &'static str,
+        cause: StallCause,
         deadline: Option<Instant>,
         enough: impl Fn(&Queue) -> bool,
     ) -> Result<()> {
@@ -332,6 +339,9 @@ impl CommitHooks for DbInner {
         let full = full || writer.memtables.range_deletes_max() >= RANGE_DELETES_MAX;
         let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let used = writer.memtables.main.memory_bytes() as u64 + writer.others_bytes;
+        if let Some(account) = self.account() {
+            self.keep_to_runtime_memory(account, writer, used, deadline)?;
+        }
         if !full && used < most {
             if used >= most / NEXT_LOG_FROM && !writer.next_log_requested {
                 writer.next_log_requested = true;

@@ -1,0 +1,435 @@
+//! The runtime of several stores, as a store uses it: the shared block cache and memory, and the
+//! share of one store.
+//!
+//! Invariants:
+//! * A store has a number in the shared cache that no other store of the runtime has.
+//! * A closed store has no job, no memory of memtables that counts, and no block in the cache,
+//!   except for what its iterators still read.
+//! * The capacity of the cache is what memtables, open tables and merges leave of the budget.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::scrub::ScrubState;
+use super::stall::StallCause;
+use super::state::DbInner;
+use crate::base::cache_block_pool::CacheBlockPool;
+use crate::base::memory_ledger::Account;
+use crate::base::runtime::{Runtime, RuntimeOptions};
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::units::{GIB, KIB, MIB};
+use crate::base::workers::{JobClass, Jobs, Member, WORKERS_MIN};
+use crate::cache::BlockCache;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::memory;
+use crate::memtable::ChunkPool;
+use crate::options::Options;
+use crate::options::kinds::CachePolicy;
+use crate::options::validate::{Sizes, transient_bytes};
+use crate::table::Layout;
+use crate::tree::fragment::FileMeta;
+use crate::write::writer_state::WriterState;
+
+/// Maximum size of the pool of chunks for the next memtables, in bytes.
+const POOL_BYTES_MAX: u64 = 64 * MIB;
+/// The smallest active memtable whose next log is mapped, in bytes. A mapped log takes half a MiB
+/// of memory, which a store that writes little does not need.
+const MAPPED_FROM_BYTES: u64 = 4 * MIB;
+/// Smallest limits on background writes, in bytes a second.
+const BACKGROUND_BYTES_MIN: u64 = 64 * KIB;
+
+/// What the stores of a runtime use at a moment. See [`Runtime::metrics`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeMetrics {
+    /// Number of open stores with background work.
+    pub stores: u64,
+    /// Number of worker threads that have been started.
+    pub threads: u64,
+    /// The memory budget, in bytes.
+    pub budget_bytes: u64,
+    /// Bytes of memtables, active and immutable, without those of stores whose flushes fail.
+    pub memtable_bytes: u64,
+    /// Bytes of memtables at which writers wait.
+    pub memtable_limit_bytes: u64,
+    /// Bytes of the indexes, filters and range tombstones of open tables.
+    pub tables_bytes: u64,
+    /// Bytes of blocks in the cache.
+    pub cache_bytes: u64,
+    /// Current capacity of the cache, in bytes.
+    pub cache_capacity_bytes: u64,
+    /// Bytes that flushes and compactions have written.
+    pub background_bytes: u64,
+}
+
+impl Runtime {
+    /// Creates a runtime. Its workers start when the first store is opened with it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a value out of its range.
+    pub fn new(options: RuntimeOptions) -> Result<Runtime> {
+        let check =
+            |name: &str, value: Option<u64>, range: std::ops::RangeInclusive<u64>| match value
+                .filter(|value| !range.contains(value))
+            {
+                None => Ok(()),
+                Some(value) => Err(Error::invalid(format!(
+                    "{name} of a runtime cannot be {value}: it takes {} to {}",
+                    range.start(),
+                    range.end()
+                ))),
+            };
+        check("memory_budget_bytes", options.memory_budget_bytes, MIB..=1024 * GIB)?;
+        let budget = options
+            .memory_budget_bytes
+            .unwrap_or_else(|| (memory::available_bytes() / 4).clamp(4 * MIB, GIB));
+        check("cache_size_bytes", options.cache_size_bytes, 0..=budget)?;
+        check("threads_max", options.threads_max, WORKERS_MIN as u64..=256)?;
+        let rate = options.background_bytes_per_second;
+        let limited = Some(rate).filter(|rate| *rate > 0);
+        check("background_bytes_per_second", limited, BACKGROUND_BYTES_MIN..=1024 * GIB)?;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = options.threads_max.map_or(cores + 1, |most| most as usize);
+        let cache_max = options.cache_size_bytes.unwrap_or(budget / 2);
+        let caches = SharedCaches::new(options.cache_policy, cache_max, budget);
+        let runtime = Runtime::of_parts(threads, (budget, budget / 2), rate, Box::new(caches));
+        runtime.caches().resize(&runtime);
+        Ok(runtime)
+    }
+
+    /// Returns what the stores use now.
+    pub fn metrics(&self) -> RuntimeMetrics {
+        let caches = self.caches();
+        RuntimeMetrics {
+            stores: self.workers().members() as u64,
+            threads: self.workers().threads() as u64,
+            budget_bytes: self.budget_bytes(),
+            memtable_bytes: self.ledger().total_bytes(),
+            memtable_limit_bytes: self.ledger().limit_bytes(),
+            tables_bytes: caches.tables_bytes.load(Ordering::Relaxed),
+            cache_bytes: caches.cache.used_bytes(),
+            cache_capacity_bytes: caches.cache.capacity_bytes(),
+            background_bytes: self.rate_limit().written_bytes(),
+        }
+    }
+
+    pub(super) fn caches(&self) -> &SharedCaches {
+        self.attached::<SharedCaches>()
+    }
+
+    /// Returns the sizes of a store with `options`. The budget is that of all stores.
+    pub(super) fn sizes_of(&self, options: &Options) -> Sizes {
+        let long_jobs = self.workers().long_jobs_max();
+        let own = Options {
+            memory_budget_bytes: Some(self.budget_bytes()),
+            cache_size_bytes: Some(self.caches().cache_max),
+            background_threads: options.background_threads.filter(|count| *count == 0),
+            ..options.clone()
+        };
+        own.sizes(self.budget_bytes(), long_jobs + 1)
+    }
+}
+
+/// The memory that the stores of a runtime share.
+pub(super) struct SharedCaches {
+    cache: Arc<BlockCache<Layout>>,
+    pages: Arc<CacheBlockPool>,
+    pool: Arc<ChunkPool>,
+    cache_max: u64,
+    tables_bytes: AtomicU64,
+    last_store: AtomicU32,
+    resizing: Mutex<()>,
+}
+
+impl SharedCaches {
+    fn new(policy: CachePolicy, cache_max: u64, budget: u64) -> SharedCaches {
+        SharedCaches {
+            cache: Arc::new(BlockCache::new(policy, cache_max)),
+            pages: Arc::new(CacheBlockPool::starting_small()),
+            pool: Arc::new(ChunkPool::new((budget / 16).min(POOL_BYTES_MAX) as usize)),
+            cache_max,
+            tables_bytes: AtomicU64::new(0),
+            last_store: AtomicU32::new(0),
+            resizing: Mutex::new(()),
+        }
+    }
+
+    /// Sets the capacity of the cache to what the rest of the budget leaves.
+    fn resize(&self, runtime: &Runtime) {
+        let _serial = self.resizing.lock();
+        let budget = runtime.budget_bytes();
+        let tables = self.tables_bytes.load(Ordering::Relaxed) + self.pages.free_bytes() as u64;
+        let held = runtime.ledger().limit_bytes().saturating_add(tables) + transient_bytes(budget);
+        let room = budget.saturating_sub(held).max(self.cache_max / 8);
+        let capacity = self.cache_max.min(room);
+        // Each change visits all shards.
+        let step = self.cache_max / 64;
+        let before = self.cache.capacity_bytes();
+        if capacity + step < before || capacity > before + step {
+            self.cache.set_capacity(capacity);
+        }
+    }
+}
+
+/// The memory of a store: its own, or that of its runtime.
+pub(super) struct StoreMemory {
+    pub cache: Arc<BlockCache<Layout>>,
+    /// The number of the store in the cache.
+    pub cache_store: u32,
+    pub pages: Arc<CacheBlockPool>,
+    pub pool: Arc<ChunkPool>,
+}
+
+impl StoreMemory {
+    /// Returns the memory of a store with `options`.
+    pub fn of(options: &Options, sizes: &Sizes) -> StoreMemory {
+        let Some(runtime) = &options.runtime else {
+            return StoreMemory {
+                cache: Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes)),
+                cache_store: 0,
+                pages: Arc::default(),
+                pool: Arc::new(ChunkPool::new(sizes.memtable_bytes as usize)),
+            };
+        };
+        let caches = runtime.caches();
+        StoreMemory {
+            cache: caches.cache.clone(),
+            cache_store: caches.last_store.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
+            pages: caches.pages.clone(),
+            pool: caches.pool.clone(),
+        }
+    }
+}
+
+/// Returns an error if the runtime of `options` belongs to the parent of this process.
+pub(super) fn check_runtime(options: &Options) -> Result<()> {
+    match &options.runtime {
+        Some(runtime) if runtime.is_forked() => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the runtime was created before this process was forked; create one in this process",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The share of a store in its runtime.
+pub(crate) struct RuntimeShare {
+    runtime: Runtime,
+    cache_store: u32,
+    /// `None` for a store without background work.
+    background: Option<(Member, Arc<Account>)>,
+    tables_bytes: Mutex<u64>,
+    /// When the log is synced next, with `sync_every_ms`.
+    pub sync_due: Mutex<Option<Instant>>,
+    pub scrub: Mutex<ScrubState>,
+}
+
+impl RuntimeShare {
+    /// Returns the share of a store with `options`, which has jobs if `is_working`.
+    pub fn of(
+        options: &Options,
+        cache_store: u32,
+        is_working: bool,
+        store: &Weak<DbInner>,
+    ) -> Option<RuntimeShare> {
+        let runtime = options.runtime.clone()?;
+        let background = is_working.then(|| {
+            let jobs: Weak<dyn Jobs> = store.clone();
+            (runtime.workers().join(jobs), runtime.ledger().open_account())
+        });
+        Some(RuntimeShare {
+            runtime,
+            cache_store,
+            background,
+            tables_bytes: Mutex::new(0),
+            sync_due: Mutex::new(None),
+            scrub: Mutex::default(),
+        })
+    }
+
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    #[inline]
+    pub fn member(&self) -> Option<&Member> {
+        self.background.as_ref().map(|background| &background.0)
+    }
+
+    #[inline]
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.background.as_ref().map(|background| &background.1)
+    }
+
+    /// Records the memory of the open tables of the store, and adapts the cache.
+    pub fn note_tables(&self, files: &[Arc<FileMeta>]) {
+        self.set_tables(files.iter().map(|file| file.memory_bytes() as u64).sum());
+    }
+
+    fn set_tables(&self, bytes: u64) {
+        let caches = self.runtime.caches();
+        let mut before = self.tables_bytes.lock();
+        // Modulo 2^64: the difference may be negative.
+        caches.tables_bytes.fetch_add(bytes.wrapping_sub(*before), Ordering::Relaxed);
+        *before = bytes;
+        drop(before);
+        caches.resize(&self.runtime);
+    }
+
+    /// Ends the jobs of the store, and gives its memory back. A job that calls this goes on.
+    pub fn leave(&self) {
+        if let Some((member, account)) = &self.background {
+            member.leave();
+            account.close();
+        }
+        self.set_tables(0);
+        self.runtime.caches().cache.remove_store(self.cache_store);
+    }
+}
+
+impl Drop for RuntimeShare {
+    fn drop(&mut self) {
+        if !self.runtime.is_forked() {
+            self.leave();
+        }
+    }
+}
+
+impl DbInner {
+    /// Returns the store's membership in the workers of its runtime, if these do its background
+    /// work.
+    #[inline]
+    pub(super) fn member(&self) -> Option<&Member> {
+        self.share.as_ref().and_then(RuntimeShare::member)
+    }
+
+    /// Returns the store's account of memory in its runtime.
+    #[inline]
+    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+        self.share.as_ref().and_then(RuntimeShare::account)
+    }
+
+    /// Says that there may be background work of `class`. Where the caller must not miss a thread
+    /// between its last check and its wait, it holds the queue's lock.
+    pub(super) fn wake(&self, class: JobClass) {
+        match self.member() {
+            Some(member) => member.ask(class),
+            None => self.work.notify_all(),
+        }
+    }
+
+    /// Says that there may be background work of every class.
+    pub(super) fn wake_all(&self) {
+        match self.member() {
+            Some(member) => JobClass::ALL.into_iter().for_each(|class| member.ask(class)),
+            None => self.work.notify_all(),
+        }
+    }
+
+    /// Says that there may be a flush or a compaction to do.
+    pub(super) fn wake_jobs(&self) {
+        self.wake(JobClass::Flush);
+        if self.member().is_some() {
+            self.wake(JobClass::Compact);
+        }
+    }
+
+    /// Returns whether the next log may be mapped into memory.
+    pub(super) fn may_map_log(&self) -> bool {
+        self.share.is_none() || self.read_state.load().active_bytes() >= MAPPED_FROM_BYTES
+    }
+
+    /// Returns the bytes for which the memtables are made that
+    /// follow memtables of `full_bytes`. This determines the size of their filters.
+    pub(super) fn next_memtable_bytes(&self, full_bytes: u64) -> usize {
+        let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
+        let expected = if self.share.is_some() { most.min(2 * full_bytes) } else { most };
+        expected as usize
+    }
+}
+
+/// Time between two checks of a writer that waits for memory of the runtime.
+const MEMORY_POLL: Duration = Duration::from_millis(10);
+
+impl DbInner {
+    /// Records the memory of the active memtable, which has `used` bytes. Freezes it where other
+    /// stores need its memory, and waits while the memtables of all stores use all of their part of
+    /// the budget. The caller holds the writer state.
+    ///
+    /// # Errors
+    /// `Busy` when the wait would end after `deadline`; the errors of a freeze; `Closed`.
+    #[inline]
+    pub(super) fn keep_to_runtime_memory(
+        &self,
+        account: &Account,
+        writer: &mut WriterState,
+        used: u64,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        account.set_active(used);
+        if account.is_flush_wanted() {
+            self.freeze_as_wanted(account, writer)?;
+        }
+        if account.ledger().is_full() {
+            self.wait_for_runtime_memory(account, writer, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Freezes the active memtable, unless it is empty or too many immutable ones wait: another
+    /// one would stop the writers of this store.
+    #[cold]
+    fn freeze_as_wanted(&self, account: &Account, writer: &mut WriterState) -> Result<()> {
+        let most = self.options.load().frozen_memtables_max as usize;
+        let is_room = self.queue.lock().frozen.len() < most;
+        if writer.memtables.is_empty() || !is_room {
+            account.decline_flush();
+            return Ok(());
+        }
+        self.retry_with_space(|| self.freeze(writer))
+    }
+
+    /// Waits until the memtables of the runtime need less than their part of the budget. Does not
+    /// wait where the flushes of this store fail: its writers get that error when its memtables are
+    /// full.
+    #[cold]
+    fn wait_for_runtime_memory(
+        &self,
+        account: &Account,
+        writer: &mut WriterState,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        let ledger = account.ledger();
+        if account.is_failing() {
+            return Ok(());
+        }
+        let cause = StallCause::RuntimeMemory(ledger.total_bytes());
+        let is_late = || deadline.is_some_and(|end| end <= Instant::now());
+        let stall = self.begin_stall(cause, &mut self.queue.lock());
+        let waited = loop {
+            ledger.relieve();
+            if account.is_flush_wanted()
+                && let Err(error) = self.freeze_as_wanted(account, writer)
+            {
+                break Err(error);
+            }
+            if !ledger.is_full() || account.is_failing() {
+                break Ok(());
+            }
+            let queue = self.queue.lock();
+            if queue.is_stopped() {
+                break queue.broken.clone().map_or_else(|| self.check_open(), Err);
+            }
+            if is_late() {
+                let cause = StallCause::RuntimeMemory(ledger.total_bytes());
+                break Err(self.busy_before_flush(cause, &queue));
+            }
+            drop(queue);
+            let poll = Instant::now() + MEMORY_POLL;
+            ledger.wait_until(deadline.map_or(poll, |end| end.min(poll)));
+        };
+        self.end_stall(stall, &mut self.queue.lock());
+        waited
+    }
+}

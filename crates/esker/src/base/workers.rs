@@ -45,10 +45,6 @@ impl JobClass {
     /// All classes, by urgency.
     pub const ALL: [JobClass; 4] =
         [JobClass::Short, JobClass::Flush, JobClass::Compact, JobClass::Idle];
-
-    fn is_long(self) -> bool {
-        self >= JobClass::Compact
-    }
 }
 
 /// When a member has the next job of a class.
@@ -263,11 +259,6 @@ impl Workers {
         self.state.lock().members.len()
     }
 
-    /// Returns whether a job of `class` waits for a worker.
-    pub fn is_waited_for(&self, class: JobClass) -> bool {
-        !self.state.lock().ready[class as usize].is_empty()
-    }
-
     /// Adds a member, whose jobs do not run before [`Member::activate`].
     pub fn join(self: &Arc<Workers>, jobs: Weak<dyn Jobs>) -> Member {
         let mut state = self.state.lock();
@@ -400,9 +391,10 @@ impl Member {
         Asker { workers: self.workers.clone(), number: self.number }
     }
 
-    /// Returns whether a job of `class` of any member waits for a worker.
-    pub fn is_waited_for(&self, class: JobClass) -> bool {
-        self.workers.is_waited_for(class)
+    /// Returns whether another member waits for a worker with a job of `class`.
+    pub fn do_others_wait(&self, class: JobClass) -> bool {
+        let state = self.workers.state.lock();
+        state.ready[class as usize].iter().any(|number| *number != self.number)
     }
 
     /// Leaves the pool: no job begins from now on, and the running ones have ended when this

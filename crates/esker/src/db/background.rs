@@ -24,8 +24,7 @@ use crate::compaction::job::{self, JobContext};
 use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, drop_range, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memtable::{ChunkPool, Memtable, Memtables};
-use crate::options::validate::transient_bytes;
+use crate::memtable::{Memtable, Memtables};
 use crate::read::ReadState;
 use crate::tree::catalog::CatalogChange;
 use crate::tree::edit::VersionEdit;
@@ -492,22 +491,6 @@ impl DbInner {
                 let _ = tree.tables.get(&file).and_then(|table| table.warm(&go_on));
             }
         }
-    }
-
-    /// Sets the cache capacity to the part of the budget that memtables and open tables leave.
-    pub fn resize_cache(&self) {
-        let sizes = self.sizes.load();
-        let view = self.read_state.load();
-        if let Some(share) = &self.share {
-            return share.note_tables(&view.files());
-        }
-        let tables = self.tables.memory_bytes(&view.files());
-        let count = 1 + self.options.load().frozen_memtables_max;
-        let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
-        let held = memtables.saturating_add(tables) + transient_bytes(sizes.memory_budget_bytes);
-        let room = sizes.memory_budget_bytes.saturating_sub(held);
-        let least = sizes.cache_bytes / 8;
-        self.cache.set_capacity(sizes.cache_bytes.min(room.max(least)));
     }
 
     /// Returns whether the store is in manual background mode: it has no threads, and its callers

@@ -335,6 +335,22 @@ impl DbInner {
         }
     }
 
+    /// Sets the cache capacity to the part of the budget that memtables and open tables leave.
+    pub fn resize_cache(&self) {
+        let sizes = self.sizes.load();
+        let view = self.read_state.load();
+        if let Some(share) = &self.share {
+            return share.note_tables(&view.files());
+        }
+        let tables = self.tables.memory_bytes(&view.files());
+        let count = 1 + self.options.load().frozen_memtables_max;
+        let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
+        let held = memtables.saturating_add(tables) + transient_bytes(sizes.memory_budget_bytes);
+        let room = sizes.memory_budget_bytes.saturating_sub(held);
+        let least = sizes.cache_bytes / 8;
+        self.cache.set_capacity(sizes.cache_bytes.min(room.max(least)));
+    }
+
     /// Returns whether the next log may be mapped into memory.
     pub(super) fn may_map_log(&self) -> bool {
         self.share.is_none() || self.read_state.load().active_bytes() >= MAPPED_FROM_BYTES

@@ -105,7 +105,7 @@ struct Shared {
     budget_bytes: u64,
     process: u32,
     /// What a higher layer shares.
-    attached: Box<dyn Any + Send + Sync>,
+    attached: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Runtime {
@@ -123,7 +123,7 @@ impl Runtime {
             rate_limit: Arc::new(RateLimit::new(background_bytes_per_second)),
             budget_bytes,
             process: std::process::id(),
-            attached,
+            attached: Some(attached),
         }))
     }
 
@@ -150,7 +150,8 @@ impl Runtime {
 
     /// Returns the attached value, which has this type.
     pub(crate) fn attached<T: Any>(&self) -> &T {
-        self.0.attached.downcast_ref().expect("one type of value is attached to runtimes")
+        let attached = self.0.attached.as_ref().and_then(|attached| attached.downcast_ref());
+        attached.expect("one type of value is attached to runtimes")
     }
 }
 
@@ -159,6 +160,8 @@ impl Drop for Shared {
         // The workers do not exist in a child of a fork, and may have held a lock.
         if self.process == std::process::id() {
             self.workers.end();
+        } else {
+            std::mem::forget(self.attached.take());
         }
     }
 }

@@ -8,7 +8,7 @@
 //! 2. Members wait in the order in which they asked. After a job a member waits behind the others.
 //! 3. One worker does only short jobs, and one more does no long job. So a short job waits for no
 //!    flush, and a flush waits for no compaction. While compactions wait, flushes leave one worker
-//!    to them.
+//!    to them. While flushes wait, short jobs leave one worker to them.
 //! 4. A request during a job leads to another job after it.
 //! 5. No job of a member runs after [`Member::leave`] has returned, except the one that called it.
 //! 6. Workers start and end by the rules of [`super::thread_group`].
@@ -146,7 +146,10 @@ impl State {
         let long = self.running[JobClass::Compact as usize] + self.running[JobClass::Idle as usize];
         let is_room = flushes + long + 1 < most;
         match class {
-            JobClass::Short => true,
+            JobClass::Short => {
+                let is_wanted = flushes == 0 && !self.ready[JobClass::Flush as usize].is_empty();
+                !is_wanted || self.running.iter().sum::<usize>() + 1 < most
+            }
             JobClass::Flush => {
                 let is_wanted = !self.ready[JobClass::Compact as usize].is_empty();
                 is_room && (!is_wanted || long > 0 || flushes + 2 < most)
@@ -327,6 +330,8 @@ impl Workers {
             let next = jobs.map_or(NextJob::WhenAsked, |jobs| {
                 let before = RUNNING.replace(number);
                 let next = jobs.run(class);
+                // The drop may be that of the store, which leaves the pool.
+                drop(jobs);
                 RUNNING.set(before);
                 next
             });

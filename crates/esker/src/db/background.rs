@@ -236,6 +236,9 @@ impl DbInner {
             queue.frozen.pop_front();
             self.write_throttle.note_flush_ends();
             self.update_near_stall(queue.frozen.len());
+            if let Some(account) = self.account() {
+                account.note_flush(queue.frozen_bytes(), false);
+            }
         }
         drop(versions);
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);

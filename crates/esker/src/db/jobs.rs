@@ -20,7 +20,7 @@ use crate::tree::purge::purge_inline;
 /// Time for which a job waits for the writer state, before it lets others go first.
 const WRITER_WAIT: Duration = Duration::from_millis(2);
 /// Time after which such a job is tried again.
-const WRITER_RETRY: Duration = Duration::from_millis(5);
+const WRITER_RETRY: Duration = Duration::from_millis(20);
 
 impl Jobs for DbInner {
     fn run(&self, class: JobClass) -> NextJob {

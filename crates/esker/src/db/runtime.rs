@@ -356,8 +356,8 @@ impl DbInner {
         self.share.is_none() || self.read_state.load().active_bytes() >= MAPPED_FROM_BYTES
     }
 
-    /// Returns the bytes for which the memtables are made that
-    /// follow memtables of `full_bytes`. This determines the size of their filters.
+    /// Returns the expected bytes of the memtables that follow memtables of `full_bytes`, which
+    /// determine the size of their filters.
     pub(super) fn next_memtable_bytes(&self, full_bytes: u64) -> usize {
         let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let expected = if self.share.is_some() { most.min(2 * full_bytes) } else { most };
@@ -371,7 +371,8 @@ const MEMORY_POLL: Duration = Duration::from_millis(10);
 impl DbInner {
     /// Records the memory of the active memtable, which has `used` bytes. Freezes it where other
     /// stores need its memory, and waits while the memtables of all stores use all of their part of
-    /// the budget. The caller holds the writer state.
+    /// the budget. Returns whether the active memtable is a new one. The caller holds the writer
+    /// state.
     ///
     /// # Errors
     /// `Busy` when the wait would end after `deadline`; the errors of a freeze; `Closed`.
@@ -382,60 +383,64 @@ impl DbInner {
         writer: &mut WriterState,
         used: u64,
         deadline: Option<Instant>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         account.set_active(used);
+        let mut is_new = false;
         if account.is_flush_wanted() {
-            self.freeze_as_wanted(account, writer)?;
+            is_new |= self.freeze_as_wanted(account, writer)?;
         }
         if account.ledger().is_full() {
-            self.wait_for_runtime_memory(account, writer, deadline)?;
+            is_new |= self.wait_for_runtime_memory(account, writer, deadline)?;
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// Freezes the active memtable, unless it is empty or too many immutable ones wait: another
-    /// one would stop the writers of this store.
+    /// one would stop the writers of this store. Returns whether it did.
     #[cold]
-    fn freeze_as_wanted(&self, account: &Account, writer: &mut WriterState) -> Result<()> {
+    fn freeze_as_wanted(&self, account: &Account, writer: &mut WriterState) -> Result<bool> {
         let most = self.options.load().frozen_memtables_max as usize;
         let is_room = self.queue.lock().frozen.len() < most;
         if writer.memtables.is_empty() || !is_room {
             account.decline_flush();
-            return Ok(());
+            return Ok(false);
         }
-        self.retry_with_space(|| self.freeze(writer))
+        self.retry_with_space(|| self.freeze(writer)).map(|()| true)
     }
 
     /// Waits until the memtables of the runtime need less than their part of the budget. Does not
     /// wait where the flushes of this store fail: its writers get that error when its memtables are
-    /// full.
+    /// full. Returns whether the active memtable is a new one.
     #[cold]
     fn wait_for_runtime_memory(
         &self,
         account: &Account,
         writer: &mut WriterState,
         deadline: Option<Instant>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let ledger = account.ledger();
         if account.is_failing() {
-            return Ok(());
+            return Ok(false);
         }
+        let mut is_new = false;
         let cause = StallCause::RuntimeMemory(ledger.total_bytes());
         let is_late = || deadline.is_some_and(|end| end <= Instant::now());
         let stall = self.begin_stall(cause, &mut self.queue.lock());
         let waited = loop {
             ledger.relieve();
-            if account.is_flush_wanted()
-                && let Err(error) = self.freeze_as_wanted(account, writer)
-            {
-                break Err(error);
+            if account.is_flush_wanted() {
+                match self.freeze_as_wanted(account, writer) {
+                    Ok(is_done) => is_new |= is_done,
+                    Err(error) => break Err(error),
+                }
             }
             if !ledger.is_full() || account.is_failing() {
-                break Ok(());
+                break Ok(is_new);
             }
             let queue = self.queue.lock();
             if queue.is_stopped() {
-                break queue.broken.clone().map_or_else(|| self.check_open(), Err);
+                let open = self.check_open().map(|()| is_new);
+                break queue.broken.clone().map_or(open, Err);
             }
             if is_late() {
                 let cause = StallCause::RuntimeMemory(ledger.total_bytes());

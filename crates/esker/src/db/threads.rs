@@ -189,6 +189,10 @@ impl DbInner {
         self.note_error(name, &error);
         let mut queue = self.queue.lock();
         queue.broken.get_or_insert(error);
+        if let Some(account) = self.account() {
+            // Its memtables are never flushed, and other stores must not wait for that.
+            account.note_flush(queue.frozen_bytes(), true);
+        }
         self.broken.store(true, Ordering::Release);
         drop(queue);
         self.wake_all();

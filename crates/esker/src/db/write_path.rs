@@ -340,7 +340,11 @@ impl CommitHooks for DbInner {
         let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let used = writer.memtables.main.memory_bytes() as u64 + writer.others_bytes;
         if let Some(account) = self.account() {
-            self.keep_to_runtime_memory(account, writer, used, deadline)?;
+            let is_new = self.keep_to_runtime_memory(account, writer, used, deadline)?;
+            if is_new {
+                self.check_open()?;
+                return self.check_unbroken();
+            }
         }
         if !full && used < most {
             if used >= most / NEXT_LOG_FROM && !writer.next_log_requested {

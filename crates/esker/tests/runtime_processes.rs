@@ -77,6 +77,7 @@ fn inside() {
     let dir = Path::new(&dir);
     match what.as_str() {
         "thousand" => thousand_stores(dir),
+        "budget" => two_hundred_stores_in_one_budget(dir),
         "ends" => workers_end_with_last_store(dir),
         #[cfg(all(target_os = "linux", not(esker_portable)))]
         "fork" => forked(dir),
@@ -141,6 +142,66 @@ fn thousand_stores(dir: &Path) {
 #[test]
 fn thousand_open_stores_need_few_threads_and_little_memory() {
     run_alone("thousand");
+}
+
+/// Returns the peak of the resident memory of this process, in bytes.
+fn resident_bytes_max() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// Two hundred stores that are written at once: all memory together stays within the budget and a
+/// fifth of it.
+fn two_hundred_stores_in_one_budget(dir: &Path) {
+    const BUDGET: u64 = 128 << 20;
+    const STORES: u64 = 200;
+    const PUTS: u64 = 1000;
+    let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let limit = rustix::process::Rlimit { current: hard, maximum: hard };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    let runtime = runtime_of(BUDGET);
+    let options = || Options { runtime: Some(runtime.clone()), ..Options::default() };
+    let before = resident_bytes();
+    let open = |n: u64| Db::open(dir.join(n.to_string()), options()).unwrap();
+    let all: Vec<Db> = (0..STORES).map(open).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4_usize {
+            let all = &all;
+            scope.spawn(move || {
+                let mut value = [0; 1000];
+                for n in 0..PUTS {
+                    for (store, db) in all.iter().enumerate().skip(thread).step_by(4) {
+                        // Bytes that no compression makes shorter.
+                        for (at, word) in value.chunks_exact_mut(8).enumerate() {
+                            word.copy_from_slice(&key(n
+                                ^ (at as u64) << 20
+                                ^ (store as u64) << 40));
+                        }
+                        db.put(key(n), value).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let written = resident_bytes_max().saturating_sub(before);
+    for db in &all {
+        assert_eq!(db.iter().unwrap().count() as u64, PUTS);
+    }
+    let most = resident_bytes_max().saturating_sub(before);
+    println!(
+        "{} MiB at most, {} MiB while written, {:?}",
+        most >> 20,
+        written >> 20,
+        runtime.metrics()
+    );
+    assert!(most <= BUDGET + BUDGET / 5, "{} MiB", most >> 20);
+    all.into_iter().for_each(|db| db.close().unwrap());
+}
+
+#[test]
+fn two_hundred_stores_stay_within_one_budget() {
+    run_alone("budget");
 }
 
 fn workers_end_with_last_store(dir: &Path) {

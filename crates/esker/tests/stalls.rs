@@ -1,8 +1,8 @@
 //! Writes that have to wait: what they are told, and that every wait ends.
 //!
 //! A wait ends by a flush, by the error of a flush, or by the deadline of the write. A write that
-//! returns `Busy` has written nothing. The tests shut a gate in the filter policy, which holds every
-//! flush, or let the device fail.
+//! returns `Busy` has written nothing. The tests shut a gate in the filter policy, which holds
+//! every flush, or let the device fail.
 
 mod common;
 

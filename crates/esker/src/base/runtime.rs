@@ -30,8 +30,8 @@ use crate::options::kinds::CachePolicy;
 ///   budget or more is for merges, and the cache gets what the open tables leave of the rest.
 /// * **Fairness.** Stores take turns: after one flush or one compaction, the store waits behind
 ///   the others. Flushes go before compactions, and both before searches and scrubs.
-/// * **Failures.** A store whose device fails does not stop the others: its retries take turns, too,
-///   and its memory does not count.
+/// * **Failures.** A store whose device fails does not stop the others: its retries take turns
+///   too, and its memory does not count.
 ///
 /// Cloning a handle is cheap. The code of a store that workers call (key orders, filter policies,
 /// listeners) occupies a worker while it runs, so it must not wait for another store of the same

@@ -89,8 +89,8 @@ pub struct WriteOptions {
     /// other writers. It then returns an error of the kind `Busy` that names what it waited for,
     /// and nothing of it is written. `None`, the default: it waits as long as is needed. A write
     /// that need not wait is done, even after this time. The write of its record and the sync are
-    /// not cut short. In a store with `background_threads=0` the write that fills a memtable flushes
-    /// it, whatever its deadline.
+    /// not cut short. In a store with `background_threads=0` the write that fills a memtable
+    /// flushes it, whatever its deadline.
     pub deadline: Option<Instant>,
 }
 

@@ -1,8 +1,8 @@
 //! Write stalls: what a waiting write is told, and what others are told about it.
 //!
-//! Every wait of a write has an end: the flush that it waits for, the error of that flush, the close
-//! of the store, or the deadline of the write. A wait for the memory of a runtime also ends when only
-//! stores with failing flushes hold it. No wait depends on a snapshot, on an iterator or on a
+//! Every wait of a write has an end: the flush that it waits for, the error of that flush, the
+//! close of the store, or the deadline of the write. A wait for the memory of a runtime also ends
+//! when only stores with failing flushes hold it. No wait depends on a snapshot, on an iterator or on a
 //! compaction. A wait for the throttle has a fixed maximum.
 //!
 //! Invariants: a stall is in the queue's list from [`DbInner::begin_stall`] to
@@ -178,8 +178,8 @@ impl DbInner {
         self.busy(&queue.describe(cause, Instant::now(), true))
     }
 
-    /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event: the
-    /// writer itself holds the writer state.
+    /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event:
+    /// the writer itself holds the writer state.
     pub(super) fn begin_stall(&self, cause: StallCause, queue: &mut Queue) -> StallTicket {
         let (number, began) = (queue.stalls.next, Instant::now());
         queue.stalls.next += 1;

@@ -4,8 +4,9 @@
 //! `Committer.state` → `manual_job` → `versions` → `queue` → `read_state_change`, or the times of
 //! `write_throttle`. `Committer.queue` and then a request's signal are taken alone, or under
 //! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of
-//! the chunk pool, of the list of files to remove, of the runtime and of the observers, `threads.ended`,
-//! `keyspaces`, `dropped`, and those of the lock table of transactions are taken last. No thread
+//! the chunk pool, of the list of files to remove, of the runtime and of the observers,
+//! `threads.ended`, `keyspaces`, `dropped`, and those of the lock table of transactions are taken
+//! last. No thread
 //! waits for a key of that table while it holds a lock of the store. No lock is held while a
 //! listener is called ([`super::events`]). No lock is held while a table is read or written, with
 //! these exceptions. `versions` is held while its own manifest record is written and synced.

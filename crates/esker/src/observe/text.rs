@@ -271,23 +271,6 @@ mod tests {
                  run limit, read 10 B and wrote 1 table (9 B) in 20.5 s",
             ),
             (
-                Event::StallBegan {
-                    cause: "no room".to_string(),
-                    bytes: 7,
-                    clears: "a flush ends the wait".to_string(),
-                },
-                "write stall began: no room; 7 B wait for their flush; a flush ends the wait",
-            ),
-            (
-                Event::StallEnded {
-                    cause: "no room".to_string(),
-                    bytes: 7,
-                    clears: "a flush ends the wait".to_string(),
-                    duration,
-                },
-                "write stall of 20.5 s: no room; 7 B waited for their flush",
-            ),
-            (
                 Event::TableCreated { tree: 0, level: 3, number: 12, size_bytes: 1 },
                 "table 000012 (1 B) created in level 3",
             ),
@@ -298,5 +281,16 @@ mod tests {
             let shown = event.to_string();
             assert!(shown.starts_with(text) && !shown.contains('\n'), "{shown}");
         }
+    }
+    #[test]
+    fn stalls_are_sentences() {
+        let (cause, clears) = ("no room".to_string(), "a flush ends the wait".to_string());
+        let began = Event::StallBegan { cause: cause.clone(), bytes: 7, clears: clears.clone() };
+        let text = "write stall began: no room; 7 B wait for their flush; a flush ends the wait";
+        assert_eq!(began.to_string(), text);
+        let duration = Duration::from_millis(20_500);
+        let ended = Event::StallEnded { cause, bytes: 7, clears, duration };
+        let text = "write stall of 20.5 s: no room; 7 B waited for their flush";
+        assert!(ended.to_string().starts_with(text), "{ended}");
     }
 }

@@ -320,8 +320,8 @@ impl Committer {
         Role::Lead
     }
 
-    /// Takes `mine`, whose deadline has passed, out of the queue. Passes the leadership on if `mine`
-    /// has it, which `leads` says, or was about to get it. Returns `false` if a leader has taken
+    /// Takes `mine`, whose deadline has passed, out of the queue. Passes the leadership on if
+    /// `mine` has it, which `leads` says, or was about to get it. Returns `false` if a leader has taken
     /// `mine` into its group.
     fn withdraw(&self, mine: &Arc<Request>, leads: bool) -> bool {
         let mut line = self.queue.lock();

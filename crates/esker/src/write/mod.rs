@@ -1,7 +1,7 @@
-//! Layer 4: the write path. `batch.rs` collects operations, `commit.rs` does group commit, `request.rs`
-//! has the queue of waiting writers, `writer_state.rs` logs and applies the operations of a group or
-//! of a single writer, `group_commit_delay.rs` decides the group commit delay, `pressure.rs` computes
-//! the write throttle, and `hints.rs` keeps the empty-range hints.
+//! Layer 4: the write path. `batch.rs` collects operations, `commit.rs` does group commit,
+//! `request.rs` has the queue of waiting writers, `writer_state.rs` logs and applies the operations
+//! of a group or of a single writer, `group_commit_delay.rs` decides the group commit delay,
+//! `pressure.rs` computes the write throttle, and `hints.rs` keeps the empty-range hints.
 
 pub mod batch;
 pub mod commit;

@@ -267,7 +267,7 @@ fn forked(dir: &Path) {
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 fn forked_at_any_moment(dir: &Path) {
     let shared = runtime_of(64 << 20);
-    let steady = Db::open_on(MemFs::new(), DIR, tiny(&shared)).unwrap();
+    let steady = Db::open_on(MemFs::new(), "/db", tiny(&shared)).unwrap();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -18,7 +18,7 @@ use super::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use super::sync::{Condvar, Mutex, MutexGuard};
 
 /// Bytes by which an active memtable grows before its account is updated.
-const STEP_BYTES: u64 = 32 << 10;
+const STEP_BYTES: u64 = 16 << 10;
 /// The smallest active memtable that a store is asked to flush, in bytes.
 const FLUSHED_BYTES_MIN: u64 = 4 << 10;
 

@@ -24,10 +24,11 @@ use crate::options::kinds::CachePolicy;
 ///   number of stores. They start when there is work, and end with the last handle and the last
 ///   store of the runtime. One further thread of the process prepares pages of logs
 ///   ([`WalIo::Mmap`](crate::WalIo::Mmap)). An idle store has no thread.
-/// * **Memory.** Half of the budget is for memtables. When the active memtables exceed half of
-///   that, the store with the largest one flushes it. When all memtables use their half, writers
+/// * **Memory.** A third of the budget is for memtables. When the active memtables exceed half of
+///   that, the store with the largest one flushes it. When all memtables use their third, writers
 ///   wait until flushes have freed memory ([`Db::stall`](crate::Db::stall)). An eighth of the
-///   budget or more is for merges, and the cache gets what the open tables leave of the rest.
+///   budget or more is for merges, and 64 KiB are for each store. The cache gets what the open
+///   tables leave of the rest.
 /// * **Fairness.** Stores take turns: after one flush or one compaction, the store waits behind
 ///   the others. Flushes go before compactions, and both before searches and scrubs.
 /// * **Failures.** A store whose device fails does not stop the others: its retries take turns

@@ -14,6 +14,7 @@ use super::scrub::ScrubState;
 use super::stall::StallCause;
 use super::state::DbInner;
 use crate::base::cache_block_pool::CacheBlockPool;
+use crate::base::chunk::CHUNK_BYTES;
 use crate::base::memory_ledger::Account;
 use crate::base::runtime::{Runtime, RuntimeOptions};
 use crate::base::sync::Mutex;
@@ -36,6 +37,11 @@ const POOL_BYTES_MAX: u64 = 64 * MIB;
 /// The smallest active memtable whose next log is mapped, in bytes. A mapped log takes half a MiB
 /// of memory, which a store that writes little does not need.
 const MAPPED_FROM_BYTES: u64 = 4 * MIB;
+/// Divisor of the budget: the part for memtables. Their memory is a few tenths more than what they
+/// count, with the free memory of the allocator and of partly used chunks.
+const MEMTABLES_PART: u64 = 3;
+/// Memory of an open store that is idle, in bytes.
+const IDLE_STORE_BYTES: u64 = 64 * KIB;
 /// Smallest limits on background writes, in bytes a second.
 const BACKGROUND_BYTES_MIN: u64 = 64 * KIB;
 
@@ -93,7 +99,8 @@ impl Runtime {
         let threads = options.threads_max.map_or(cores + 1, |most| most as usize);
         let cache_max = options.cache_size_bytes.unwrap_or(budget / 2);
         let caches = SharedCaches::new(options.cache_policy, cache_max, budget);
-        let runtime = Runtime::of_parts(threads, (budget, budget / 2), rate, Box::new(caches));
+        let memory = (budget, budget / MEMTABLES_PART);
+        let runtime = Runtime::of_parts(threads, memory, rate, Box::new(caches));
         runtime.caches().resize(&runtime);
         Ok(runtime)
     }
@@ -127,7 +134,16 @@ impl Runtime {
             background_threads: options.background_threads.filter(|count| *count == 0),
             ..options.clone()
         };
-        own.sizes(self.budget_bytes(), long_jobs + 1)
+        let sizes = own.sizes(self.budget_bytes(), long_jobs + 1);
+        if options.memtable_size_bytes.is_some() {
+            return sizes;
+        }
+        // One active memtable, and three that wait for their flush.
+        let chunk = CHUNK_BYTES as u64;
+        let most = sizes.memtable_bytes.min(self.ledger().limit_bytes() / 4);
+        let memtable_bytes = if most < chunk { most } else { most / chunk * chunk };
+        let debt_limit_bytes = options.debt_limit_bytes.unwrap_or(24 * memtable_bytes);
+        Sizes { memtable_bytes, debt_limit_bytes, ..sizes }
     }
 }
 
@@ -136,6 +152,7 @@ pub(super) struct SharedCaches {
     cache: Arc<BlockCache<Layout>>,
     pages: Arc<CacheBlockPool>,
     pool: Arc<ChunkPool>,
+    pool_bytes: u64,
     cache_max: u64,
     tables_bytes: AtomicU64,
     last_store: AtomicU32,
@@ -144,10 +161,12 @@ pub(super) struct SharedCaches {
 
 impl SharedCaches {
     fn new(policy: CachePolicy, cache_max: u64, budget: u64) -> SharedCaches {
+        let pool_bytes = (budget / 16).min(POOL_BYTES_MAX);
         SharedCaches {
             cache: Arc::new(BlockCache::new(policy, cache_max)),
             pages: Arc::new(CacheBlockPool::starting_small()),
-            pool: Arc::new(ChunkPool::new((budget / 16).min(POOL_BYTES_MAX) as usize)),
+            pool: Arc::new(ChunkPool::new(pool_bytes as usize)),
+            pool_bytes,
             cache_max,
             tables_bytes: AtomicU64::new(0),
             last_store: AtomicU32::new(0),
@@ -160,7 +179,9 @@ impl SharedCaches {
         let _serial = self.resizing.lock();
         let budget = runtime.budget_bytes();
         let tables = self.tables_bytes.load(Ordering::Relaxed) + self.pages.free_bytes() as u64;
-        let held = runtime.ledger().limit_bytes().saturating_add(tables) + transient_bytes(budget);
+        let stores = runtime.workers().members() as u64 * IDLE_STORE_BYTES;
+        let memtables = runtime.ledger().limit_bytes() + self.pool_bytes;
+        let held = memtables + tables + stores + transient_bytes(budget);
         let room = budget.saturating_sub(held).max(self.cache_max / 8);
         let capacity = self.cache_max.min(room);
         // Each change visits all shards.

@@ -32,7 +32,7 @@ impl StallCause {
         match self {
             StallCause::Flush(text) => text,
             StallCause::RuntimeMemory(_) => {
-                "the memtables of the stores of the runtime use all of their half of its memory \
+                "the memtables of the stores of the runtime use all of their part of its memory \
                  budget"
             }
         }

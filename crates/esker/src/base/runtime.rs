@@ -27,8 +27,9 @@ use crate::options::kinds::CachePolicy;
 /// * **Memory.** A third of the budget is for memtables. When the active memtables exceed half of
 ///   that, the store with the largest one flushes it. When all memtables use their third, writers
 ///   wait until flushes have freed memory ([`Db::stall`](crate::Db::stall)). An eighth of the
-///   budget or more is for merges, and 64 KiB are for each store. The cache gets what the open
-///   tables leave of the rest.
+///   budget or more is for merges, another one for the allocator, and 64 KiB are for each store.
+///   The cache gets what the open tables leave of the rest, but at least a sixteenth of the
+///   budget.
 /// * **Fairness.** Stores take turns: after one flush or one compaction, the store waits behind
 ///   the others. Flushes go before compactions, and both before searches and scrubs.
 /// * **Failures.** A store whose device fails does not stop the others: its retries take turns

@@ -397,7 +397,7 @@ fn assemble(
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),
-        share: RuntimeShare::of(&shared, cache_store, is_working, me),
+        share: RuntimeShare::of(&shared, cache_store, is_working, me.clone()),
         threads: Threads::default(),
         process: fork::process(),
         lock: Mutex::new(lock),

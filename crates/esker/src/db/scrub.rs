@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::runtime::ScrubState;
 use super::state::DbInner;
 use super::tree::Tree;
 use crate::base::units::MIB;
@@ -22,14 +23,6 @@ const ROUND_PAUSE: Duration = Duration::from_secs(1);
 struct Pace {
     due: Instant,
     owed_bytes: u64,
-}
-
-/// Where the scrub of a store with a runtime is.
-#[derive(Default)]
-pub(crate) struct ScrubState {
-    /// Number of the last table that was read.
-    last: u64,
-    due: Option<Instant>,
 }
 
 impl DbInner {

@@ -2,8 +2,8 @@
 //!
 //! Every wait of a write has an end: the flush that it waits for, the error of that flush, the
 //! close of the store, or the deadline of the write. A wait for the memory of a runtime also ends
-//! when only stores with failing flushes hold it. No wait depends on a snapshot, on an iterator or on a
-//! compaction. A wait for the throttle has a fixed maximum.
+//! when only stores with failing flushes hold it. No wait depends on a snapshot, on an iterator or
+//! on a compaction. A wait for the throttle has a fixed maximum.
 //!
 //! Invariants: a stall is in the queue's list from [`DbInner::begin_stall`] to
 //! [`DbInner::end_stall`].
@@ -11,47 +11,13 @@
 use std::time::Instant;
 
 use super::Db;
+use super::stall_list::{RunningStall, StallCause};
 use super::state::{DbInner, Queue};
 use crate::base::sync::atomic::Ordering;
 use crate::base::workers::JobClass;
 use crate::error::{Error, ErrorKind};
 use crate::observe::{Event, Stall};
 use crate::perf;
-
-/// Why writers wait.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum StallCause {
-    /// For flushes of the store, because of this.
-    Flush(&'static str),
-    /// For flushes of the stores of the runtime, whose memtables have this many bytes.
-    RuntimeMemory(u64),
-}
-
-impl StallCause {
-    fn text(self) -> &'static str {
-        match self {
-            StallCause::Flush(text) => text,
-            StallCause::RuntimeMemory(_) => {
-                "the memtables of the stores of the runtime use all of their part of its memory \
-                 budget"
-            }
-        }
-    }
-}
-
-/// A running stall in the list of the queue.
-pub(crate) struct RunningStall {
-    number: u64,
-    cause: StallCause,
-    began: Instant,
-}
-
-/// The stalls that run now.
-#[derive(Default)]
-pub(crate) struct RunningStalls {
-    list: Vec<RunningStall>,
-    next: u64,
-}
 
 /// A write stall, from [`DbInner::begin_stall`] to [`DbInner::end_stall`].
 pub(super) struct StallTicket {

@@ -28,7 +28,7 @@ use super::observers::Observers;
 use super::pending_wal::PendingWal;
 use super::runtime::RuntimeShare;
 use super::snapshot_list::SnapshotList;
-use super::stall::RunningStalls;
+use super::stall_list::RunningStalls;
 use super::thread_roles::Threads;
 use super::tree::Tree;
 use super::write_throttle::WriteThrottle;

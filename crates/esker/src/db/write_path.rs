@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pending_wal::NEXT_LOG_FROM;
-use super::stall::StallCause;
+use super::stall_list::StallCause;
 use super::state::{DbInner, Frozen, Queue};
 use super::write_throttle::{PACED_MIN, SLEEP};
 use crate::base::sync::atomic::Ordering;
@@ -288,8 +288,8 @@ impl DbInner {
         self.wait_until_flushed(cause, deadline, |queue| queue.frozen.len() < most)
     }
 
-    /// Waits for flushes until `enough` returns true, because of `cause`. In manual background mode,
-    /// does the flushes, whatever the deadline.
+    /// Waits for flushes until `enough` returns true, because of `cause`. In manual background
+    /// mode, does the flushes, whatever the deadline.
     ///
     /// # Errors
     /// The error of a failed flush; `Closed`; `Busy` when `deadline` comes first.

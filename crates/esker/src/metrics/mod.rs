@@ -8,7 +8,7 @@ mod counter;
 mod openmetrics;
 mod table;
 
-pub use counter::{Counter, Striped};
+pub use counter::{Counter, LazyStriped, Striped};
 pub use table::{METRICS, MetricSpec};
 
 /// Counters of one level since the store was opened.
@@ -23,7 +23,7 @@ pub struct LevelCounters {
     /// Files moved to this level without a rewrite.
     pub moves: Counter,
     /// Gets that found their version in this level (a value or a tombstone).
-    pub table_gets: Striped,
+    pub table_gets: LazyStriped,
 }
 
 /// The store's counters.

@@ -321,8 +321,8 @@ impl Committer {
     }
 
     /// Takes `mine`, whose deadline has passed, out of the queue. Passes the leadership on if
-    /// `mine` has it, which `leads` says, or was about to get it. Returns `false` if a leader has taken
-    /// `mine` into its group.
+    /// `mine` has it, which `leads` says, or was about to get it. Returns `false` if a leader has
+    /// taken `mine` into its group.
     fn withdraw(&self, mine: &Arc<Request>, leads: bool) -> bool {
         let mut line = self.queue.lock();
         let Some(at) = line.requests.iter().position(|request| Arc::ptr_eq(request, mine)) else {

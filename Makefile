@@ -1,8 +1,9 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench results crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
-.PHONY: kills powercut mapped soak tsan asan
+.PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: portable mutants coverage shim dropin apps capi wheel pytest overhead
+.PHONY: rocksdb rocksdb-suite
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -30,7 +31,7 @@ uninstall: ## what install put there, with the same PREFIX and DESTDIR
 check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy && cargo xtask options --check && cargo xtask results --check
-	cargo xtask headers --check && cargo xtask metrics --check
+	cargo xtask headers --check && cargo xtask metrics --check && cargo xtask rocksdb --check
 
 fuzz:   ## every decoder for a minute; random operations, and random calls through C, longer
 	scripts/fuzz.sh
@@ -40,6 +41,9 @@ crash:  ## power cuts, faults and corruption, a hundred thousand times: one tabl
 
 crash-long:  ## twenty times as much, and kill -9
 	LONG=yes scripts/crash.sh
+
+proof:  ## histories of transactions and plain operations, judged by adya and porcupine; needs Go
+	scripts/proof.sh
 
 kills:  ## COUNT (10000) processes killed while they use stores, judged from outside
 	scripts/torture.sh kills
@@ -75,7 +79,7 @@ coverage: ## which lines of the engine its tests run, by folder, and each line t
 	scripts/coverage.sh
 
 docs:   ## generated documents, the C header and the API's pages
-	cargo xtask options && cargo xtask metrics && cargo xtask headers
+	cargo xtask options && cargo xtask metrics && cargo xtask headers && cargo xtask rocksdb
 	cargo doc --workspace --no-deps
 
 capi:   ## target/c/: libesker.so, libesker.a and esker.h
@@ -83,6 +87,12 @@ capi:   ## target/c/: libesker.so, libesker.a and esker.h
 
 shim:   ## target/shim/libleveldb.so.1d: LevelDB's C++ and C interfaces over Esker
 	SHIM=must scripts/shim.sh
+
+rocksdb: ## target/rocksdb/librocksdb.so: RocksDB's C interface over Esker
+	scripts/rocksdb.sh
+
+rocksdb-suite: ## other people's tests of that interface, and random calls beside RocksDB
+	scripts/rocksdb-suite.sh
 
 dropin: ## other people's programs and tests on that library; NAMES="plyvel leveldown" for a few
 	scripts/dropin.sh $(NAMES)

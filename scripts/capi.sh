@@ -87,6 +87,10 @@ check_exports
 static=("$out/libesker.a" -lpthread -ldl -lm)
 program bindings/c/tests/esker.c -L"$out" -lesker
 program bindings/c/tests/esker.c "${static[@]}"
+for example in bindings/c/examples/*.c; do
+    program "$example" -L"$out" -lesker
+    program "$example" "${static[@]}"
+done
 if echo '#include <leveldb/c.h>' | ${CC:-cc} -fsyntax-only -x c - 2>/dev/null; then
     program bindings/c/tests/beside_leveldb.c -L"$out" -lesker -lleveldb
     program bindings/c/tests/beside_leveldb.c -L"$out" -lleveldb -lesker

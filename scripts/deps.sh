@@ -31,6 +31,8 @@ missing cmake && wanted="$wanted cmake"
 missing pkg-config && wanted="$wanted pkg-config"
 missing valgrind && wanted="$wanted valgrind"
 [ -e /usr/include/leveldb/db.h ] || wanted="$wanted libleveldb-dev"
+# The tests of RocksDB's interface generate their bindings from its header.
+ls /usr/lib/llvm-*/lib/libclang.so >/dev/null 2>&1 || wanted="$wanted libclang-dev"
 python3 -m pip --version >/dev/null 2>&1 || wanted="$wanted python3-pip"
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted="$wanted python3-venv"
 # Only root can mount file systems.

@@ -18,6 +18,7 @@ bindings)
     step scripts/install.sh test
     step scripts/wheel.sh test
     step scripts/dropin.sh
+    step env SEQUENCES=50 scripts/rocksdb-suite.sh
     exit 0
     ;;
 engine)

@@ -21,20 +21,24 @@ const SOURCES: &[&str] = &[
     "own/iter.rs",
     "own/keyspace.rs",
     "own/keyspace_data.rs",
+    "own/transaction.rs",
+    "own/transaction_data.rs",
+    "own/backup.rs",
 ];
 
 const INTRODUCTION: &str = "\
 /* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
  *
  * Ownership:
- *  1. An object returned by an esker_*_create function or by esker_open is freed once, by the
- *     function of the same type that ends in _destroy, and a keyspace by esker_keyspace_close.
- *     Freeing NULL does nothing. The store may be freed before or after its iterators, snapshots
- *     and keyspaces. Iterators and snapshots stay readable until the store is opened again, removed
- *     or repaired. Then they may fail, but return no other data. Keyspaces fail with ESKER_CLOSED.
+ *  1. An object returned by an esker_*_create function, by esker_open or by
+ *     esker_transaction_begin is freed once, by the function of the same type that ends in
+ *     _destroy, and a keyspace by esker_keyspace_close. Freeing NULL does nothing. The store may be
+ *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators and
+ *     snapshots stay readable until the store is opened again, removed or repaired. Then they may
+ *     fail, but return no other data. Keyspaces and transactions fail with ESKER_CLOSED.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
- *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces, and
- *     names and values of options, are UTF-8.
+ *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces and
+ *     prepared transactions, and names and values of options, are UTF-8.
  *  3. A returned value or text belongs to the caller and is freed with esker_free (or free). Keys
  *     and values of an iterator, and values passed to a callback, are borrowed until the iterator
  *     moves or the callback returns.
@@ -45,7 +49,8 @@ const INTRODUCTION: &str = "\
  *     crash. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
- * batches and iterators by one at a time. The caller's own functions (comparators, filters) are
+ * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
+ * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions (comparators, filters) are
  * called from any thread. They must not throw or jump out, and must not use the store they are
  * called for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *

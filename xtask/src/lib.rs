@@ -6,6 +6,7 @@ pub mod headers;
 pub mod metrics;
 pub mod options;
 pub mod results;
+pub mod rocksdb;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};

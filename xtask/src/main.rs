@@ -2,8 +2,9 @@
 //! writes `docs/options.md` from the option table, or checks that it is current, and
 //! `cargo xtask metrics [--check]` does the same for `docs/metrics.md` and the metrics table.
 //! `cargo xtask results [--check]` does the same for the README's result table and its chart, and
-//! `cargo xtask headers [--check]` for the header of the C interface. `cargo xtask api [--list]` counts
-//! the items of the public interface.
+//! `cargo xtask headers [--check]` for the header of the C interface, and
+//! `cargo xtask rocksdb [--check]` for the table of RocksDB's functions in `docs/rocksdb.md`.
+//! `cargo xtask api [--list]` counts the items of the public interface.
 
 use std::process::ExitCode;
 
@@ -27,8 +28,10 @@ fn main() -> ExitCode {
         ["metrics", "--check"] => xtask::metrics::check(&root),
         ["headers"] => xtask::headers::write(&root),
         ["headers", "--check"] => xtask::headers::check(&root),
+        ["rocksdb"] => xtask::rocksdb::write(&root),
+        ["rocksdb", "--check"] => xtask::rocksdb::check(&root),
         _ => Err("usage: cargo xtask tidy | api [--list] | \
-                  (options | metrics | results | headers) [--check]"
+                  (options | metrics | results | headers | rocksdb) [--check]"
             .into()),
     };
     match result {

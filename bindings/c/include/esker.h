@@ -1,14 +1,15 @@
 /* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
  *
  * Ownership:
- *  1. An object returned by an esker_*_create function or by esker_open is freed once, by the
- *     function of the same type that ends in _destroy, and a keyspace by esker_keyspace_close.
- *     Freeing NULL does nothing. The store may be freed before or after its iterators, snapshots
- *     and keyspaces. Iterators and snapshots stay readable until the store is opened again, removed
- *     or repaired. Then they may fail, but return no other data. Keyspaces fail with ESKER_CLOSED.
+ *  1. An object returned by an esker_*_create function, by esker_open or by
+ *     esker_transaction_begin is freed once, by the function of the same type that ends in
+ *     _destroy, and a keyspace by esker_keyspace_close. Freeing NULL does nothing. The store may be
+ *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators and
+ *     snapshots stay readable until the store is opened again, removed or repaired. Then they may
+ *     fail, but return no other data. Keyspaces and transactions fail with ESKER_CLOSED.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
- *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces, and
- *     names and values of options, are UTF-8.
+ *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces and
+ *     prepared transactions, and names and values of options, are UTF-8.
  *  3. A returned value or text belongs to the caller and is freed with esker_free (or free). Keys
  *     and values of an iterator, and values passed to a callback, are borrowed until the iterator
  *     moves or the callback returns.
@@ -19,7 +20,8 @@
  *     crash. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
- * batches and iterators by one at a time. The caller's own functions (comparators, filters) are
+ * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
+ * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions (comparators, filters) are
  * called from any thread. They must not throw or jump out, and must not use the store they are
  * called for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *
@@ -95,6 +97,19 @@
 // Kind of an operation: a deletion of the keys from a start (inclusive) to an end (exclusive).
 #define ESKER_OPERATION_DELETE_RANGE 3
 
+// The transaction reads the store as of one moment. Its commit fails if another commit has written
+// a key that it writes.
+#define ESKER_ISOLATION_SNAPSHOT 0
+
+// The committed transactions give the results of some order in which they run one after the other.
+#define ESKER_ISOLATION_SERIALIZABLE 1
+
+// Conflicts are found at the commit. No call waits for another transaction.
+#define ESKER_CONCURRENCY_OPTIMISTIC 0
+
+// Conflicts are found at once, by locks: a call waits until the holder of a lock has ended.
+#define ESKER_CONCURRENCY_PESSIMISTIC 1
+
 // Operations applied atomically. A batch may be used by one thread at a time.
 typedef struct esker_batch_t esker_batch_t;
 
@@ -102,7 +117,8 @@ typedef struct esker_batch_t esker_batch_t;
 typedef struct esker_db_t esker_db_t;
 
 // An iterator over the keys of a keyspace. It reads the state at its creation, or the given
-// snapshot. It may be used by one thread at a time, and freed before or after the store.
+// snapshot, or a transaction. It may be used by one thread at a time, and freed before or after
+// the store and the transaction.
 typedef struct esker_iter_t esker_iter_t;
 
 // Options of a new keyspace. They are stored with it.
@@ -121,6 +137,14 @@ typedef struct esker_options_t esker_options_t;
 
 // A snapshot of the store. It may be freed before or after the store.
 typedef struct esker_snapshot_t esker_snapshot_t;
+
+// Options of a transaction.
+typedef struct esker_transaction_options_t esker_transaction_options_t;
+
+// Several reads and writes that take effect together, at one moment, or not at all. It may be used
+// by one thread at a time: a call during a call of another thread fails with
+// `ESKER_INVALID_ARGUMENT`. It may be freed before or after the store.
+typedef struct esker_transaction_t esker_transaction_t;
 
 // Frees a callback's state.
 typedef void (*esker_destructor_t)(void*);
@@ -158,6 +182,22 @@ typedef void (*esker_visit_operation_t)(void*,
 
 // Receives a value: state, value, value length. The value is valid only during the call.
 typedef void (*esker_visit_value_t)(void*, const uint8_t*, size_t);
+
+// Receives the name of a prepared transaction: state, name, length of the name. The name is valid
+// only during the call.
+typedef void (*esker_visit_name_t)(void*, const uint8_t*, size_t);
+
+// Receives a backup: state, its number, its directory, the number of its tables, their size in
+// bytes, the time of its creation in milliseconds since 1970 (-1 if unknown), and the reason if
+// the identity of its store could not be read, else NULL. The texts are valid only during the
+// call.
+typedef void (*esker_visit_backup_t)(void*,
+                                     uint64_t,
+                                     const char*,
+                                     uint64_t,
+                                     uint64_t,
+                                     int64_t,
+                                     const char*);
 
 #ifdef __cplusplus
 extern "C" {
@@ -238,11 +278,13 @@ int32_t esker_open_read_only(const char *path,
                              esker_db_t **db,
                              char **message);
 
-// Closes the store and waits for running calls. Later calls, also on its keyspaces, fail with
-// `ESKER_CLOSED`. Existing iterators and snapshots stay readable until the store is opened again,
+// Closes the store and waits for running calls. Later calls, also on its keyspaces and
+// transactions, fail with `ESKER_CLOSED`, as does a call that waits for a lock of another
+// transaction. Transactions that have not ended are never committed. Existing iterators and snapshots stay readable until the store is opened again,
 // removed or repaired. After that they may fail, but they never return wrong data. Closing twice
 // is allowed.
-int32_t esker_close(const esker_db_t *db, char **message);
+int32_t esker_close(const esker_db_t *db,
+                    char **message);
 
 // Frees the handle, and closes the store if it is open. No other call may be running on it.
 void esker_db_destroy(esker_db_t *db);
@@ -296,6 +338,13 @@ int32_t esker_set_option(const esker_db_t *db, const char *name, const char *val
 // `leveldb.approximate-memory-usage`.
 char *esker_property(const esker_db_t *db, const char *name);
 
+// Sets `*text` to the metrics of the store in the OpenMetrics text format 1.0, with the content type
+// `application/openmetrics-text; version=1.0.0; charset=utf-8`. `docs/metrics.md` lists them. The
+// text must be freed with `esker_free`.
+int32_t esker_openmetrics(const esker_db_t *db,
+                          char **text,
+                          char **message);
+
 // Reads and checks every byte of the store. Fails with `ESKER_CORRUPTION` and a message with one
 // line per problem.
 int32_t esker_verify(const esker_db_t *db, char **message);
@@ -315,6 +364,24 @@ int32_t esker_delete(const esker_db_t *db,
                      size_t key_len,
                      int32_t durability,
                      char **message);
+
+// Deletes a key, and sets `*existed` to 1 if it existed, else to 0. No write of another thread
+// comes between the check and the delete. The check may read a file, so `esker_delete` is cheaper.
+// `existed` may be NULL.
+int32_t esker_remove(const esker_db_t *db,
+                     const uint8_t *key,
+                     size_t key_len,
+                     uint8_t *existed,
+                     char **message);
+
+// Deletes the keys from `start` (inclusive) to `end` (exclusive) with one range deletion.
+int32_t esker_delete_range(const esker_db_t *db,
+                           const uint8_t *start,
+                           size_t start_len,
+                           const uint8_t *end,
+                           size_t end_len,
+                           int32_t durability,
+                           char **message);
 
 // Applies a batch atomically: its operations become visible together, and a crash keeps all or
 // none of them. The batch is not changed.
@@ -434,6 +501,25 @@ int32_t esker_get_visit(const esker_db_t *db,
                         esker_visit_value_t visit,
                         char **message);
 
+// Reads the values of `count` keys as of one moment. `keys` and `key_lens` have the keys. `values`
+// and `value_lens` have `count` places each. A place gets a copy of the value, which must be freed
+// with `esker_free`, or NULL if the key is missing. A failed call sets every place to NULL, unless
+// one of the last two arrays is NULL.
+int32_t esker_multi_get(const esker_db_t *db,
+                        size_t count,
+                        const uint8_t *const *keys,
+                        const size_t *key_lens,
+                        uint8_t **values,
+                        size_t *value_lens,
+                        char **message);
+
+// Sets `*found` to 1 if the store has the key, else to 0.
+int32_t esker_contains(const esker_db_t *db,
+                       const uint8_t *key,
+                       size_t key_len,
+                       uint8_t *found,
+                       char **message);
+
 // Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
 // bound. It reads the store's state at its creation, or the given snapshot if that is not NULL. It
 // has no position until the first seek. With `fill_cache` 0, its reads insert no blocks into the
@@ -448,7 +534,8 @@ int32_t esker_iter_create(const esker_db_t *db,
                           esker_iter_t **iter,
                           char **message);
 
-// Frees an iterator.
+// Frees an iterator. An iterator of a transaction is not freed within a comparator or filter of
+// its store.
 void esker_iter_destroy(esker_iter_t *iter);
 
 // Returns 1 if the iterator is at a key; 0 past either end, after a failure, and for NULL.
@@ -655,6 +742,277 @@ int32_t esker_keyspace_compact_range(const esker_keyspace_t *keyspace,
 int32_t esker_keyspace_size_bytes(const esker_keyspace_t *keyspace,
                                   uint64_t *size_bytes,
                                   char **message);
+
+// Creates options of a transaction: snapshot isolation, optimistic, a lock timeout of 1,000
+// milliseconds, and the store's durability.
+esker_transaction_options_t *esker_transaction_options_create(void);
+
+// Frees options of a transaction. Transactions begun with them are not affected.
+void esker_transaction_options_destroy(esker_transaction_options_t *options);
+
+// Sets what the transaction is protected from: `ESKER_ISOLATION_SNAPSHOT` or
+// `ESKER_ISOLATION_SERIALIZABLE`.
+int32_t esker_transaction_options_set_isolation(esker_transaction_options_t *options,
+                                                int32_t isolation,
+                                                char **message);
+
+// Sets when conflicts are found: `ESKER_CONCURRENCY_OPTIMISTIC` or
+// `ESKER_CONCURRENCY_PESSIMISTIC`.
+int32_t esker_transaction_options_set_concurrency(esker_transaction_options_t *options,
+                                                  int32_t concurrency,
+                                                  char **message);
+
+// Sets the maximum time of one wait for a lock, in milliseconds. 0 does not wait.
+int32_t esker_transaction_options_set_lock_timeout_ms(esker_transaction_options_t *options,
+                                                      uint64_t lock_timeout_ms,
+                                                      char **message);
+
+// Sets the durability of the commit (`ESKER_DURABILITY_DEFAULT` and so on).
+int32_t esker_transaction_options_set_durability(esker_transaction_options_t *options,
+                                                 int32_t durability,
+                                                 char **message);
+
+// Begins a transaction. NULL `options` select the defaults. It reads the store as of one moment,
+// with its own writes over it; an optimistic one as of its begin, a pessimistic one as of its
+// first call. Others see its writes after `esker_transaction_commit`, all at once. The functions
+// whose names end in `_in` work on a keyspace, the others on the keyspace `default`. A
+// transaction keeps the versions that it can read on disk, and its writes in memory, until it
+// ends.
+//
+// Every function of a transaction fails with `ESKER_INVALID_ARGUMENT` after the end of the
+// transaction, and during a call of another thread on it, and with `ESKER_CLOSED` after
+// `esker_close`, which also ends a wait for a lock. If a failure has the code `ESKER_CONFLICT` or
+// `ESKER_DEADLOCK`, roll the transaction back and run it again.
+int32_t esker_transaction_begin(const esker_db_t *db,
+                                const esker_transaction_options_t *options,
+                                esker_transaction_t **transaction,
+                                char **message);
+
+// Returns the number of the transaction, which no other transaction of this opening has; 0 for
+// NULL. The messages about locks and deadlocks name it.
+uint64_t esker_transaction_id(const esker_transaction_t *transaction);
+
+// Sets a savepoint, to which `esker_transaction_rollback_to_savepoint` returns. Savepoints nest.
+int32_t esker_transaction_savepoint(const esker_transaction_t *transaction, char **message);
+
+// Takes back the writes after the newest savepoint, and removes the savepoint. What the
+// transaction has read stays protected, and it keeps its locks. Fails with `ESKER_NOT_FOUND` if
+// there is no savepoint.
+int32_t esker_transaction_rollback_to_savepoint(const esker_transaction_t *transaction,
+                                                char **message);
+
+// Removes the newest savepoint and keeps the writes after it. Fails with `ESKER_NOT_FOUND` if
+// there is no savepoint.
+int32_t esker_transaction_pop_savepoint(const esker_transaction_t *transaction, char **message);
+
+// Makes the writes visible and durable, all together, as `esker_write` does with a batch. A
+// transaction without writes always succeeds. After a failure the transaction is rolled back and
+// nothing was written, except that after `ESKER_READ_ONLY` or `ESKER_IO` the store must be opened
+// again to see whether it contains the writes. Fails with `ESKER_CONFLICT` if something that the
+// transaction has written, or that it has read and that is protected, was written by another
+// commit or is locked by a prepared transaction; with `ESKER_NOT_FOUND` if one of its keyspaces
+// was dropped. The handle is still freed with `esker_transaction_destroy`.
+int32_t esker_transaction_commit(const esker_transaction_t *transaction, char **message);
+
+// Ends the transaction without its writes. Its iterators fail from now on.
+int32_t esker_transaction_rollback(const esker_transaction_t *transaction, char **message);
+
+// Frees a transaction. Rolls it back if it has not ended. No other call may be running on it.
+// Within a comparator or filter of its store, it is neither freed nor rolled back.
+void esker_transaction_destroy(esker_transaction_t *transaction);
+
+// Checks the transaction as `esker_transaction_commit` does, and stores it under `name`, durable
+// as with `ESKER_DURABILITY_SYNC`, but does not make its writes visible. After that,
+// `esker_commit_prepared` succeeds whatever other transactions do, also after a crash. Until
+// `esker_commit_prepared` or `esker_rollback_prepared`, other transactions cannot write what it
+// has written or read. A failure is as that of `esker_transaction_commit`; also
+// `ESKER_INVALID_ARGUMENT` for a name that is empty, longer than 255 bytes, not UTF-8 or in use,
+// and `ESKER_BUSY` and `ESKER_DEADLOCK` if a pessimistic transaction holds the locks. A name that
+// is NULL or not UTF-8 does not end the transaction; every other failure does.
+int32_t esker_transaction_prepare(const esker_transaction_t *transaction,
+                                  const char *name,
+                                  char **message);
+
+// Calls `visit` with the name of each prepared transaction, in alphabetical order.
+int32_t esker_prepared_transactions(const esker_db_t *db,
+                                    void *state,
+                                    esker_visit_name_t visit,
+                                    char **message);
+
+// Commits a prepared transaction: makes its writes visible, durable as with
+// `ESKER_DURABILITY_SYNC`. Fails with `ESKER_NOT_FOUND` if there is no prepared transaction
+// `name`, and with `ESKER_BUSY` while another call ends it. After a failure it is still prepared.
+int32_t esker_commit_prepared(const esker_db_t *db, const char *name, char **message);
+
+// Rolls a prepared transaction back. Failures are as those of `esker_commit_prepared`.
+int32_t esker_rollback_prepared(const esker_db_t *db, const char *name, char **message);
+
+// Reads the value of a key: that of the transaction's own last write of the key, otherwise that of
+// its snapshot. Sets `*value` to a copy, which must be freed with `esker_free`, or to NULL if the
+// key is missing. In a serializable pessimistic transaction, also fails as
+// `esker_transaction_get_for_update`.
+int32_t esker_transaction_get(const esker_transaction_t *transaction,
+                              const uint8_t *key,
+                              size_t key_len,
+                              uint8_t **value,
+                              size_t *value_len,
+                              char **message);
+
+// Does the same as `esker_transaction_get`, in a keyspace. A keyspace of another store or of
+// another opening is a failure (`ESKER_INVALID_ARGUMENT`), as is a dropped one
+// (`ESKER_NOT_FOUND`). The same for every other function whose name ends in `_in`.
+int32_t esker_transaction_get_in(const esker_transaction_t *transaction,
+                                 const esker_keyspace_t *keyspace,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 uint8_t **value,
+                                 size_t *value_len,
+                                 char **message);
+
+// Reads the value of a key as `esker_transaction_get` does, and protects the key as a write of it
+// would: the commit fails if another commit has written the key. A pessimistic transaction locks
+// the key, and fails with `ESKER_BUSY` when the lock is not free in time, with `ESKER_DEADLOCK`
+// when transactions wait for each other, and with `ESKER_CONFLICT` when the key was written after
+// the snapshot and the transaction has read other keys without a lock. The transaction stays
+// usable and keeps its locks.
+int32_t esker_transaction_get_for_update(const esker_transaction_t *transaction,
+                                         const uint8_t *key,
+                                         size_t key_len,
+                                         uint8_t **value,
+                                         size_t *value_len,
+                                         char **message);
+
+// Does the same as `esker_transaction_get_for_update`, in a keyspace.
+int32_t esker_transaction_get_for_update_in(const esker_transaction_t *transaction,
+                                            const esker_keyspace_t *keyspace,
+                                            const uint8_t *key,
+                                            size_t key_len,
+                                            uint8_t **value,
+                                            size_t *value_len,
+                                            char **message);
+
+// Sets a key to a value at the commit. Later reads of the transaction see it at once. In a
+// pessimistic transaction, locks the key and fails as `esker_transaction_get_for_update`. A failed
+// call changes nothing.
+int32_t esker_transaction_put(const esker_transaction_t *transaction,
+                              const uint8_t *key,
+                              size_t key_len,
+                              const uint8_t *value,
+                              size_t value_len,
+                              char **message);
+
+// Does the same as `esker_transaction_put`, in a keyspace.
+int32_t esker_transaction_put_in(const esker_transaction_t *transaction,
+                                 const esker_keyspace_t *keyspace,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 const uint8_t *value,
+                                 size_t value_len,
+                                 char **message);
+
+// Deletes a key at the commit. A missing key is not a failure. Otherwise as
+// `esker_transaction_put`.
+int32_t esker_transaction_delete(const esker_transaction_t *transaction,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 char **message);
+
+// Does the same as `esker_transaction_delete`, in a keyspace.
+int32_t esker_transaction_delete_in(const esker_transaction_t *transaction,
+                                    const esker_keyspace_t *keyspace,
+                                    const uint8_t *key,
+                                    size_t key_len,
+                                    char **message);
+
+// Deletes the keys from `start` (inclusive) to `end` (exclusive) at the commit. The whole range is
+// protected: the commit fails if another commit has written a key in it, and a pessimistic
+// transaction locks it. Otherwise as `esker_transaction_put`.
+int32_t esker_transaction_delete_range(const esker_transaction_t *transaction,
+                                       const uint8_t *start,
+                                       size_t start_len,
+                                       const uint8_t *end,
+                                       size_t end_len,
+                                       char **message);
+
+// Does the same as `esker_transaction_delete_range`, in a keyspace.
+int32_t esker_transaction_delete_range_in(const esker_transaction_t *transaction,
+                                          const esker_keyspace_t *keyspace,
+                                          const uint8_t *start,
+                                          size_t start_len,
+                                          const uint8_t *end,
+                                          size_t end_len,
+                                          char **message);
+
+// Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
+// bound. It returns the pairs of the transaction's snapshot with the transaction's own writes over
+// them, also those that are made ahead of its position later. It has no position until the first
+// seek. After the end of the transaction its moves fail with `ESKER_INVALID_ARGUMENT`. In a
+// serializable pessimistic transaction, locks the range and fails as
+// `esker_transaction_get_for_update`.
+int32_t esker_transaction_iter_create(const esker_transaction_t *transaction,
+                                      const uint8_t *start,
+                                      size_t start_len,
+                                      const uint8_t *end,
+                                      size_t end_len,
+                                      esker_iter_t **iter,
+                                      char **message);
+
+// Does the same as `esker_transaction_iter_create`, in a keyspace, in its key order.
+int32_t esker_transaction_iter_create_in(const esker_transaction_t *transaction,
+                                         const esker_keyspace_t *keyspace,
+                                         const uint8_t *start,
+                                         size_t start_len,
+                                         const uint8_t *end,
+                                         size_t end_len,
+                                         esker_iter_t **iter,
+                                         char **message);
+
+// Adds a backup of all writes so far to the backup directory `path`, which is created if it is
+// missing. Copies only tables that the previous backup does not have, and reads all tables back. A
+// backup directory belongs to one store; a `take_over` other than 0 assigns it to this store. Sets
+// `*number` to the number of the backup, and `*copied_bytes` to the size of the copied tables, in
+// bytes; both may be NULL. Fails with `ESKER_INCOMPATIBLE` if the directory belongs to another
+// store, with `ESKER_INVALID_ARGUMENT` if it has other content or is inside a store, and with
+// `ESKER_LOCKED` during another backup into it.
+int32_t esker_backup(const esker_db_t *db,
+                     const char *path,
+                     uint8_t take_over,
+                     uint64_t *number,
+                     uint64_t *copied_bytes,
+                     char **message);
+
+// Calls `visit` for each backup in the backup directory `path`, oldest first. Of the `options`,
+// which may be NULL, only the file system is used. Fails with `ESKER_NOT_FOUND` if there is no
+// such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
+int32_t esker_backups(const char *path,
+                      const esker_options_t *options,
+                      void *state,
+                      esker_visit_backup_t visit,
+                      char **message);
+
+// Removes the oldest backups in the backup directory `path` until `keep` are left. The remaining
+// backups stay complete. Sets `*removed` to the number of removed backups; it may be NULL. Of the
+// `options`, which may be NULL, only the file system is used. Fails with `ESKER_INVALID_ARGUMENT`
+// if `keep` is 0 or the directory has other content, and with `ESKER_NOT_FOUND` if there is no
+// such directory.
+int32_t esker_prune_backups(const char *path,
+                            const esker_options_t *options,
+                            size_t keep,
+                            uint64_t *removed,
+                            char **message);
+
+// Creates a store in the directory `into`, which must not exist, from the backup `number` in the
+// backup directory `path`, or from the newest backup if `number` is 0. Every table is read back
+// and compared. Sets `*restored` to the number of the backup; it may be NULL. Of the `options`,
+// which may be NULL, only the file system and the key orders are used. Fails with
+// `ESKER_NOT_FOUND` if there is no such backup, with `ESKER_INVALID_ARGUMENT` if `into` exists,
+// and with `ESKER_CORRUPTION` if the backup is damaged.
+int32_t esker_restore(const char *path,
+                      uint64_t number,
+                      const char *into,
+                      const esker_options_t *options,
+                      uint64_t *restored,
+                      char **message);
 
 #ifdef __cplusplus
 }  // extern "C"

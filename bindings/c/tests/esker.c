@@ -153,6 +153,137 @@ static void keyspaces(esker_db_t *db, esker_batch_t *batch) {
     esker_keyspace_close(users);
 }
 
+static void remember(void *state, const uint8_t *name, size_t length) {
+    if (length < 16) memcpy(state, name, length);
+}
+
+/* Transactions: own reads, savepoints, a conflict, a busy key, a prepared one. */
+static void transactions(esker_db_t *db) {
+    esker_transaction_options_t *options = esker_transaction_options_create();
+    esker_transaction_t *first = NULL, *second = NULL;
+    esker_keyspace_t *space = NULL;
+    esker_iter_t *iter = NULL;
+    uint8_t *value = NULL;
+    size_t length = 0;
+    char name[16] = "";
+
+    CHECK(esker_keyspace_open(db, "transactions", NULL, &space, &message) == ESKER_OK);
+    CHECK(esker_transaction_begin(db, NULL, &first, &message) == ESKER_OK);
+    CHECK(esker_transaction_id(first) != 0);
+    CHECK(esker_transaction_put(first, bytes("t"), 1, bytes("1"), 1, &message) == ESKER_OK);
+    CHECK(esker_transaction_put_in(first, space, bytes("t"), 1, bytes("2"), 1, &message) ==
+          ESKER_OK);
+    CHECK(esker_transaction_savepoint(first, &message) == ESKER_OK);
+    CHECK(esker_transaction_delete_in(first, space, bytes("t"), 1, &message) == ESKER_OK);
+    CHECK(esker_transaction_get_in(first, space, bytes("t"), 1, &value, &length, &message) ==
+          ESKER_OK);
+    CHECK(value == NULL);
+    CHECK(esker_transaction_rollback_to_savepoint(first, &message) == ESKER_OK);
+    CHECK(esker_transaction_get_for_update_in(first, space, bytes("t"), 1, &value, &length,
+                                              &message) == ESKER_OK);
+    CHECK(value != NULL && length == 1 && *value == '2');
+    esker_free(value);
+    CHECK(holds(db, NULL, "t", NULL) && !has(space, NULL, "t"));
+    CHECK(esker_transaction_iter_create_in(first, space, NULL, 0, NULL, 0, &iter, &message) ==
+          ESKER_OK);
+    esker_iter_seek_to_first(iter);
+    CHECK(esker_iter_valid(iter) && *esker_iter_key(iter, &length) == 't');
+    CHECK(esker_transaction_commit(first, &message) == ESKER_OK);
+    CHECK(esker_transaction_commit(first, &message) == ESKER_INVALID_ARGUMENT);
+    esker_iter_next(iter);
+    CHECK(esker_iter_failure(iter, &message) == ESKER_INVALID_ARGUMENT);
+    esker_iter_destroy(iter);
+    esker_transaction_destroy(first);
+    CHECK(holds(db, NULL, "t", "1") && has(space, NULL, "t"));
+
+    CHECK(esker_transaction_options_set_isolation(options, ESKER_ISOLATION_SERIALIZABLE,
+                                                  &message) == ESKER_OK);
+    CHECK(esker_transaction_begin(db, options, &first, &message) == ESKER_OK);
+    CHECK(esker_transaction_get(first, bytes("t"), 1, &value, &length, &message) == ESKER_OK);
+    esker_free(value);
+    CHECK(esker_transaction_delete_range(first, bytes("x"), 1, bytes("y"), 1, &message) ==
+          ESKER_OK);
+    put(db, "t", "3");
+    CHECK(esker_transaction_commit(first, &message) == ESKER_CONFLICT);
+    esker_transaction_destroy(first);
+
+    CHECK(esker_transaction_options_set_concurrency(options, ESKER_CONCURRENCY_PESSIMISTIC,
+                                                    &message) == ESKER_OK);
+    CHECK(esker_transaction_options_set_lock_timeout_ms(options, 0, &message) == ESKER_OK);
+    CHECK(esker_transaction_begin(db, options, &first, &message) == ESKER_OK);
+    CHECK(esker_transaction_begin(db, options, &second, &message) == ESKER_OK);
+    CHECK(esker_transaction_delete(first, bytes("t"), 1, &message) == ESKER_OK);
+    CHECK(esker_transaction_delete(second, bytes("t"), 1, &message) == ESKER_BUSY);
+    CHECK(esker_transaction_rollback(second, &message) == ESKER_OK);
+    CHECK(esker_transaction_prepare(first, "one", &message) == ESKER_OK);
+    esker_transaction_destroy(second);
+    esker_transaction_destroy(first);
+    CHECK(esker_prepared_transactions(db, name, remember, &message) == ESKER_OK);
+    CHECK(strcmp(name, "one") == 0);
+    CHECK(esker_rollback_prepared(db, "two", &message) == ESKER_NOT_FOUND);
+    CHECK(esker_commit_prepared(db, "one", &message) == ESKER_OK);
+    CHECK(holds(db, NULL, "t", NULL));
+    esker_transaction_options_destroy(options);
+    CHECK(esker_keyspace_drop(db, "transactions", &message) == ESKER_OK);
+    esker_keyspace_close(space);
+}
+
+static void add(void *state, uint64_t number, const char *path, uint64_t tables, uint64_t bytes_of,
+                int64_t created_ms, const char *problem) {
+    CHECK(path != NULL && tables > 0 && bytes_of > 0 && created_ms > 0 && problem == NULL);
+    *(uint64_t *)state += number;
+}
+
+/* Two backups, of which the older one is removed and the other is restored. */
+static void backups(esker_db_t *db, const esker_options_t *options, const char *place) {
+    char path[4096], into[4096];
+    uint64_t number = 0, copied = 0, sum_of_numbers = 0;
+    esker_db_t *copy = NULL;
+
+    snprintf(path, sizeof path, "%s-backups", place);
+    snprintf(into, sizeof into, "%s-restored", place);
+    CHECK(esker_backup(db, path, 0, &number, &copied, &message) == ESKER_OK);
+    CHECK(number == 1 && copied > 0);
+    put(db, "b", "second");
+    CHECK(esker_backup(db, path, 0, &number, NULL, &message) == ESKER_OK && number == 2);
+    CHECK(esker_backups(path, NULL, &sum_of_numbers, add, &message) == ESKER_OK);
+    CHECK(sum_of_numbers == 3);
+    CHECK(esker_prune_backups(path, NULL, 0, &number, &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(esker_prune_backups(path, NULL, 1, &number, &message) == ESKER_OK && number == 1);
+    CHECK(esker_restore(path, 1, into, NULL, &number, &message) == ESKER_NOT_FOUND);
+    CHECK(esker_restore(path, 0, into, options, &number, &message) == ESKER_OK && number == 2);
+    CHECK(esker_restore(path, 0, into, options, &number, &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(esker_open_read_only(into, options, &copy, &message) == ESKER_OK);
+    CHECK(holds(copy, NULL, "b", "second"));
+    esker_db_destroy(copy);
+    CHECK(esker_backups("/nothing/here", NULL, NULL, add, &message) == ESKER_NOT_FOUND);
+}
+
+/* Range deletes, many keys at once, and metrics of a store. */
+static void more(esker_db_t *db) {
+    const uint8_t *keys[3];
+    size_t lengths[3] = {2, 2, 2}, value_lengths[3];
+    uint8_t *values[3], found = 2;
+    char *text = NULL;
+
+    put(db, "r1", "1");
+    put(db, "r2", "2");
+    put(db, "r3", "3");
+    CHECK(esker_delete_range(db, bytes("r2"), 2, bytes("r3"), 2, ESKER_DURABILITY_SYNC,
+                             &message) == ESKER_OK);
+    keys[0] = bytes("r3"), keys[1] = bytes("r2"), keys[2] = bytes("r1");
+    CHECK(esker_multi_get(db, 3, keys, lengths, values, value_lengths, &message) == ESKER_OK);
+    CHECK(values[0] != NULL && *values[0] == '3' && values[1] == NULL && *values[2] == '1');
+    esker_free(values[0]);
+    esker_free(values[2]);
+    CHECK(esker_contains(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_remove(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_remove(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 0);
+    CHECK(esker_openmetrics(db, &text, &message) == ESKER_OK);
+    CHECK(strstr(text, "\nesker_user_ops_total ") != NULL && strstr(text, "# EOF\n") != NULL);
+    esker_free(text);
+}
+
 int main(int argc, char **argv) {
     esker_options_t *options = esker_options_create();
     esker_db_t *db = NULL, *copy = NULL;
@@ -181,6 +312,9 @@ int main(int argc, char **argv) {
     CHECK(holds(db, NULL, "a", NULL) && holds(db, NULL, "b", "2") && holds(db, snapshot, "a", "1"));
     walk(db);
     keyspaces(db, batch);
+    transactions(db);
+    more(db);
+    backups(db, options, argv[1]);
 
     CHECK(esker_flush(db, &message) == ESKER_OK);
     CHECK(esker_compact_range(db, NULL, 0, NULL, 0, &message) == ESKER_OK);

@@ -23,6 +23,7 @@ use crate::prefixed::PrefixedDB;
 use crate::raw::{self, RawIterator};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Store;
+use crate::transaction::{self, Transaction};
 
 /// Returns the two keys of a range, which may be any iterable of two items.
 fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
@@ -232,6 +233,66 @@ impl DB {
         snapshot::make(py, &self.part)
     }
 
+    /// Begins a transaction; see ``Transaction``. Not in plyvel.
+    ///
+    /// ``isolation`` tells what it is protected from: 'snapshot' (the default), from changes of
+    /// the keys that it writes; 'serializable', also from changes of what it has read.
+    /// ``concurrency`` tells when conflicts are found: 'optimistic' (the default), at the commit;
+    /// 'pessimistic', at once, by locks: a call waits at most ``lock_timeout_ms`` milliseconds
+    /// until the holder of a lock has ended. With ``sync=True`` the commit survives a power loss.
+    #[pyo3(
+        signature = (**options),
+        text_signature = "($self, *, isolation='snapshot', concurrency='optimistic', \
+            lock_timeout_ms=1000, sync=False)"
+    )]
+    fn transaction(
+        &self,
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Transaction> {
+        transaction::make(py, self.store(), options)
+    }
+
+    /// Calls ``work(transaction)`` and commits the transaction. Returns the result of ``work``.
+    /// Takes the options of ``transaction``. Not in plyvel.
+    ///
+    /// After a conflict with another transaction (ConflictError, DeadlockError), in a call or at
+    /// the commit, calls ``work`` again with a new transaction, at most ``retries`` times, after a
+    /// pause that grows from 50 microseconds to 20 milliseconds. So ``work`` must have no effect
+    /// but through the transaction. If it raises anything else, the transaction is rolled back. If
+    /// it ends the transaction itself, nothing is committed after it.
+    #[pyo3(
+        signature = (work, *, retries=99, **options),
+        text_signature = "($self, work, *, retries=99, isolation='snapshot', \
+            concurrency='optimistic', lock_timeout_ms=1000, sync=False)"
+    )]
+    fn transact<'py>(
+        &self,
+        work: &Bound<'py, PyAny>,
+        retries: u32,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        transaction::transact(self.store(), work, retries, options)
+    }
+
+    /// Returns the names of the prepared transactions, in alphabetical order; see
+    /// ``Transaction.prepare``. Not in plyvel.
+    fn prepared_transactions(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.store().run(py, |db| Ok(db.prepared_transactions()))
+    }
+
+    /// Commits the prepared transaction ``name``. Raises IOError (``errno.ENOENT``) if there is
+    /// none. Not in plyvel.
+    fn commit_prepared(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.store().run(py, |db| db.commit_prepared(name))
+    }
+
+    /// Rolls the prepared transaction ``name`` back. Raises IOError (``errno.ENOENT``) if there is
+    /// none. Not in plyvel.
+    fn rollback_prepared(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.store().run(py, |db| db.rollback_prepared(name))
+    }
+
     /// Returns the keys that start with ``prefix``, as a database; see ``PrefixedDB``.
     fn prefixed_db(slf: Bound<'_, Self>, prefix: BytesLike<'_>) -> PrefixedDB {
         let (py, part) = (slf.py(), slf.get().part.under(&prefix));
@@ -378,6 +439,11 @@ impl DB {
     /// names contain the units. ``levels`` is a list of dicts, ``memory`` is a dict. Not in plyvel.
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         metrics::to_dict(py, &self.store().run(py, |db| Ok(db.metrics()))?)
+    }
+
+    /// Returns the metrics in the OpenMetrics text format 1.0. Not in plyvel.
+    fn openmetrics(&self, py: Python<'_>) -> PyResult<String> {
+        self.store().run(py, |db| Ok(db.metrics().to_openmetrics()))
     }
 
     /// Reads and checks every byte of the database. Returns the problems, one sentence each; an

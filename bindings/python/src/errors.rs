@@ -12,6 +12,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+/// The class of conflicts, which is the base class of deadlocks.
+static CONFLICT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
 /// Returns the exception for a call on a closed object.
 pub fn closed(what: &str) -> PyErr {
     PyRuntimeError::new_err(format!("the {what} is closed"))
@@ -31,6 +34,11 @@ pub fn nowhere(py: Python<'_>) -> PyErr {
     }
 }
 
+/// Returns whether an exception says that a transaction should run again.
+pub fn is_conflict(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    Ok(error.is_instance(py, CONFLICT.import(py, "esker._errors", "ConflictError")?))
+}
+
 /// Returns the exception for a failure of the engine.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
     made(py, error).unwrap_or_else(|failed| failed)
@@ -40,6 +48,8 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     static PLAIN: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static IO: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static CORRUPTION: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static BUSY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static DEADLOCK: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let kind = error.kind();
     let io = matches!(
         kind,
@@ -52,6 +62,9 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let class = match kind {
         ErrorKind::Closed => return Ok(closed("database")),
         ErrorKind::Corruption => CORRUPTION.import(py, "esker._errors", "CorruptionError")?,
+        ErrorKind::Conflict => CONFLICT.import(py, "esker._errors", "ConflictError")?,
+        ErrorKind::Busy => BUSY.import(py, "esker._errors", "BusyError")?,
+        ErrorKind::Deadlock => DEADLOCK.import(py, "esker._errors", "DeadlockError")?,
         _ if io => IO.import(py, "esker._errors", "IOError")?,
         _ => PLAIN.import(py, "esker._errors", "Error")?,
     };

@@ -3,7 +3,7 @@
 //! Invariant: no thread waits for the object while it holds the interpreter's lock. So the thread
 //! that holds the object can always take the interpreter's lock and continue.
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use pyo3::Python;
 
@@ -25,5 +25,10 @@ impl<T: Send> Guarded<T> {
                 Err(TryLockError::WouldBlock) => py.detach(|| drop(self.0.lock())),
             }
         }
+    }
+
+    /// Returns the object, which no other thread can hold.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }

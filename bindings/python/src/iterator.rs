@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::ops::Bound as Limit;
 use std::sync::Arc;
 
-use esker::{DbIterator, KeyBounds, ReadOptions, Result};
+use esker::{KeyBounds, ReadOptions, Result};
+use esker_bindings::cursor::Cursor;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -19,6 +20,7 @@ use crate::errors;
 use crate::guarded::Guarded;
 use crate::part::Part;
 use crate::store::Store;
+use crate::transaction::Held;
 
 /// Position of the iterator relative to its cursor's key.
 #[derive(Clone, Copy)]
@@ -35,7 +37,7 @@ enum Gap {
 
 /// A cursor, and the iterator's position relative to it.
 struct Walk {
-    cursor: DbIterator,
+    cursor: Cursor,
     gap: Gap,
 }
 
@@ -157,7 +159,7 @@ impl Wanted {
 }
 
 /// An iterator over the pairs of a database, a keyspace, a prefixed database or a snapshot, in
-/// their state at the creation of the iterator.
+/// their state at the creation of the iterator, or over the pairs that a transaction reads.
 ///
 /// The position is between two entries: ``next(it)`` returns the entry after it, ``it.prev()`` the
 /// entry before it. Created by ``iterator()``. Several threads may share an iterator; each entry
@@ -166,6 +168,8 @@ impl Wanted {
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct Iterator {
     store: Arc<Store>,
+    /// The transaction of the iterator.
+    held: Option<Arc<Held>>,
     walk: Guarded<Option<Walk>>,
     root: Vec<u8>,
     reverse: bool,
@@ -180,22 +184,59 @@ pub fn make(
     snapshot: Option<&esker::Snapshot>,
     given: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Iterator> {
-    let Wanted { reverse, bounds, include_key, include_value, fill_cache } =
-        Wanted::of(given, part.root())?;
-    let options = ReadOptions::default().snapshot(snapshot).fill_cache(fill_cache);
-    let cursor = part.iter(py, &options, bounds)?;
-    let gap = if reverse { Gap::End } else { Gap::Start };
-    Ok(Iterator {
-        store: part.store().clone(),
-        walk: Guarded::new(Some(Walk { cursor, gap })),
-        root: part.root().to_vec(),
-        reverse,
-        include_key,
-        include_value,
-    })
+    let wanted = Wanted::of(given, part.root())?;
+    let options = ReadOptions::default().snapshot(snapshot).fill_cache(wanted.fill_cache);
+    let cursor = part.iter(py, &options, wanted.bounds.clone())?;
+    Ok(Iterator::new(part.store(), None, cursor.into(), part.root(), &wanted))
+}
+
+/// Creates an iterator over the pairs that a transaction reads, in a keyspace or in the keyspace
+/// `default`.
+pub fn make_of_transaction(
+    py: Python<'_>,
+    held: &Arc<Held>,
+    keyspace: Option<&esker::Keyspace>,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Iterator> {
+    let wanted = Wanted::of(given, &[])?;
+    let bounds = wanted.bounds.clone();
+    let cursor = held.on(py, |transaction| match keyspace {
+        None => transaction.range(bounds),
+        Some(keyspace) => transaction.range_in(keyspace, bounds),
+    })?;
+    Ok(Iterator::new(held.store(), Some(held.clone()), cursor.into(), &[], &wanted))
+}
+
+impl Drop for Iterator {
+    fn drop(&mut self) {
+        if self.held.is_some()
+            && let Some(walk) = self.walk.get_mut().take()
+        {
+            self.store.release(walk);
+        }
+    }
 }
 
 impl Iterator {
+    fn new(
+        store: &Arc<Store>,
+        held: Option<Arc<Held>>,
+        cursor: Cursor,
+        root: &[u8],
+        wanted: &Wanted,
+    ) -> Iterator {
+        let gap = if wanted.reverse { Gap::End } else { Gap::Start };
+        Iterator {
+            store: store.clone(),
+            held,
+            walk: Guarded::new(Some(Walk { cursor, gap })),
+            root: root.to_vec(),
+            reverse: wanted.reverse,
+            include_key: wanted.include_key,
+            include_value: wanted.include_value,
+        }
+    }
+
     /// Runs `body` without the interpreter's lock, and then `then` with the lock.
     #[inline]
     fn on<'py, T: Send, R>(
@@ -207,6 +248,7 @@ impl Iterator {
         self.store.check_reentry(py)?;
         let mut guard = self.walk.lock(py);
         self.store.check_open("database or iterator")?;
+        self.held.as_ref().map_or(Ok(()), |held| held.check_active())?;
         let walk = guard.as_mut().ok_or_else(|| errors::closed("database or iterator"))?;
         let outcome = py.detach(|| body(walk));
         self.store.check_order(py)?;
@@ -224,7 +266,7 @@ impl Iterator {
     }
 
     #[inline]
-    fn entry<'py>(&self, py: Python<'py>, cursor: &DbIterator) -> PyResult<Bound<'py, PyAny>> {
+    fn entry<'py>(&self, py: Python<'py>, cursor: &Cursor) -> PyResult<Bound<'py, PyAny>> {
         let key = || PyBytes::new(py, cursor.key().get(self.root.len()..).unwrap_or_default());
         let value = || PyBytes::new(py, cursor.value());
         Ok(match (self.include_key, self.include_value) {

@@ -33,6 +33,11 @@ impl Keyspace {
         let part = db.get().part.with_keyspace(keyspace.clone());
         Keyspace { db: db.clone().unbind(), part, keyspace }
     }
+
+    /// Returns the engine's keyspace.
+    pub fn inner(&self) -> &esker::Keyspace {
+        &self.keyspace
+    }
 }
 
 part_methods! { Keyspace {

@@ -9,7 +9,7 @@
 //! | `comparator` | a key order implemented by a Python function |
 //! | `errors` | conversion of failures to exceptions |
 //! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
-//! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `iterator`, `raw` | the classes |
+//! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `transaction`, `iterator`, `raw` | the classes |
 //! | `functions` | the functions of the module |
 //!
 //! Invariants:
@@ -35,6 +35,7 @@ mod prefixed;
 mod raw;
 mod snapshot;
 mod store;
+mod transaction;
 
 /// The compiled part of the package `esker`.
 #[pyo3::pymodule]
@@ -59,4 +60,6 @@ mod _esker {
     use crate::raw::RawIterator;
     #[pymodule_export]
     use crate::snapshot::Snapshot;
+    #[pymodule_export]
+    use crate::transaction::{Savepoint, Transaction};
 }

@@ -6,6 +6,7 @@
 //!    abandoned after a fork.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use esker::{Db, Result};
@@ -33,6 +34,8 @@ pub struct Store {
     comparators: Vec<Arc<PyComparator>>,
     /// The key orders that keyspaces may name.
     orders: Orders,
+    /// Whether this process is a fork of the one that opened the store.
+    abandoned: AtomicBool,
 }
 
 impl Store {
@@ -46,7 +49,8 @@ impl Store {
         });
         let db = opened.map_err(|error| errors::raised(py, &error))?;
         let handle = Handle::of(db, functions);
-        let store = Arc::new(Store { handle, comparators, orders });
+        let abandoned = AtomicBool::new(false);
+        let store = Arc::new(Store { handle, comparators, orders, abandoned });
         let mut open = known();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&store));
@@ -66,6 +70,41 @@ impl Store {
         let outcome = py.detach(|| body(&*self.handle.open()?));
         self.check_order(py)?;
         outcome.map_err(|error| errors::raised(py, &error))
+    }
+
+    /// Does the same as `run`, for a call of a transaction, which may wait for a lock. The store can
+    /// be closed meanwhile, which ends the wait.
+    pub fn run_and_wait<T: Send>(
+        &self,
+        py: Python<'_>,
+        body: impl FnOnce() -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.check_order(py)?;
+        let outcome = py.detach(|| {
+            drop(self.handle.open()?);
+            body()
+        });
+        self.check_order(py)?;
+        outcome.map_err(|error| errors::raised(py, &error))
+    }
+
+    /// Drops a transaction or an iterator of one. That locks the transaction's state and the table
+    /// of locks, which a thread may have locked that waits for the interpreter's lock, or that has
+    /// called the key order in which this thread is.
+    pub fn release<T: Send + 'static>(&self, value: T) {
+        if self.abandoned.load(Ordering::Relaxed) {
+            // A thread that a fork did not copy may have locked them.
+            return std::mem::forget(value);
+        }
+        if self.handle.check_reentry().is_err() {
+            drop(std::thread::Builder::new().spawn(move || drop(value)));
+            return;
+        }
+        let mut value = Some(value);
+        Python::try_attach(|py| {
+            let value = value.take();
+            py.detach(|| drop(value));
+        });
     }
 
     /// Returns whether the store was closed.
@@ -133,6 +172,7 @@ pub fn close_all(py: Python<'_>) -> PyResult<()> {
 /// Leaves all stores to the process that opened them.
 pub fn abandon_all() {
     for store in all() {
+        store.abandoned.store(true, Ordering::Relaxed);
         store.handle.abandon();
     }
 }

@@ -19,6 +19,8 @@ def everything_of(db):
     keyspace = db.keyspace("keyspace")
     in_keyspace = keyspace.prefixed_db(b"p")
     steps, raw = db.iterator(), db.raw_iterator()
+    transaction = db.transaction()
+    savepoint, of_transaction = transaction.savepoint(), transaction.iterator()
     of_snapshot, raw_of_snapshot = snapshot.iterator(), snapshot.raw_iterator()
     key, value = b"k", b"v"
     calls = {
@@ -69,6 +71,30 @@ def everything_of(db):
         "keyspace.delete_range": lambda: keyspace.delete_range(key, value),
         "keyspace in a batch": lambda: batch.put(key, value, keyspace=keyspace),
         "snapshot.keyspace": lambda: snapshot.keyspace(keyspace),
+        "db.transaction": db.transaction,
+        "db.transact": lambda: db.transact(print),
+        "db.prepared_transactions": db.prepared_transactions,
+        "db.commit_prepared": lambda: db.commit_prepared("name"),
+        "db.rollback_prepared": lambda: db.rollback_prepared("name"),
+        "db.openmetrics": db.openmetrics,
+        "transaction.get": lambda: transaction.get(key),
+        "transaction.get in a keyspace": lambda: transaction.get(key, keyspace=keyspace),
+        "transaction.get_for_update": lambda: transaction.get_for_update(key),
+        "transaction.put": lambda: transaction.put(key, value),
+        "transaction.delete": lambda: transaction.delete(key),
+        "transaction.delete_range": lambda: transaction.delete_range(key, value),
+        "transaction[]": lambda: transaction[key],
+        "transaction in": lambda: key in transaction,
+        "transaction.iterator": transaction.iterator,
+        "transaction.savepoint": transaction.savepoint,
+        "transaction.rollback_to_savepoint": transaction.rollback_to_savepoint,
+        "transaction.pop_savepoint": transaction.pop_savepoint,
+        "transaction.prepare": lambda: transaction.prepare("name"),
+        "transaction.commit": transaction.commit,
+        "transaction.rollback": transaction.rollback,
+        "transaction.__enter__": transaction.__enter__,
+        "transaction.__exit__": lambda: transaction.__exit__(None, None, None),
+        "savepoint.__exit__": lambda: savepoint.__exit__(None, None, None),
     }
     wholes = {"db": db, "part": part, "keyspace": keyspace, "in_keyspace": in_keyspace}
     for name, whole in wholes.items():
@@ -78,7 +104,8 @@ def everything_of(db):
         calls[f"{name}[]"] = lambda whole=whole: whole[key]
         calls[f"{name} in"] = lambda whole=whole: key in whole
         calls[f"{name} iter"] = lambda whole=whole: list(whole)
-    for name, walk in {"steps": steps, "of_snapshot": of_snapshot}.items():
+    walks = {"steps": steps, "of_snapshot": of_snapshot, "of_transaction": of_transaction}
+    for name, walk in walks.items():
         calls[f"next({name})"] = walk.__next__
         calls[f"{name}.prev"] = walk.prev
         calls[f"{name}.seek"] = lambda walk=walk: walk.seek(key)
@@ -88,7 +115,7 @@ def everything_of(db):
         for method in ("valid", "seek_to_first", "seek_to_last", "next", "prev", "key", "value", "item"):
             calls[f"{name}.{method}"] = getattr(walk, method)
         calls[f"{name}.seek"] = lambda walk=walk: walk.seek(key)
-    return calls, (batch, snapshot, steps, raw, of_snapshot, raw_of_snapshot)
+    return calls, (batch, snapshot, steps, raw, of_snapshot, raw_of_snapshot, of_transaction)
 
 
 def test_calls_on_closed_database_raise(db, place):

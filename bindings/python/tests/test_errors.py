@@ -1,12 +1,14 @@
 """Every error kind that a program can cause raises the class in the documentation's table."""
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 
 import esker
 
+WITHOUT_PATH = ("invalid argument", "conflict", "busy", "deadlock")
 PAGE = Path(__file__).parents[3] / "docs" / "errors.md"
 
 
@@ -67,6 +69,42 @@ def closed(place):
     db.get(b"k")
 
 
+def conflict(place):
+    with esker.DB(place, create_if_missing=True) as db, db.transaction() as transaction:
+        transaction[b"k"] = b"1"
+        db[b"k"] = b"2"
+
+
+def busy(place):
+    options = dict(concurrency="pessimistic", lock_timeout_ms=0)
+    with esker.DB(place, create_if_missing=True) as db:
+        holder, other = db.transaction(**options), db.transaction(**options)
+        holder[b"k"] = b"1"
+        other[b"k"] = b"2"
+
+
+def deadlock(place):
+    options = dict(concurrency="pessimistic", lock_timeout_ms=600_000)
+    with esker.DB(place, create_if_missing=True) as db:
+        one, two = db.transaction(**options), db.transaction(**options)
+        one[b"a"], two[b"b"] = b"1", b"2"
+        raised = []
+
+        def cross(transaction, key):
+            try:
+                with transaction:
+                    transaction[key] = b"3"
+            except esker.Error as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=cross, args=(one, b"b"))
+        thread.start()
+        cross(two, b"a")
+        thread.join()
+        (error,) = raised
+        raise error
+
+
 def system(place):
     esker.DB(place / "in" / "no" / "directory", create_if_missing=True)
 
@@ -83,6 +121,9 @@ def system(place):
         ("read-only", read_only, errno.EROFS),
         ("corruption", corruption, None),
         ("closed", closed, None),
+        ("conflict", conflict, None),
+        ("busy", busy, None),
+        ("deadlock", deadlock, None),
         ("i/o", system, errno.ENOENT),
     ],
 )
@@ -94,7 +135,7 @@ def test_error_classes_match_documentation(place, kind, errs, number):
     assert named.startswith(f"`{type(error).__name__}`"), (named, error)
     if kind != "closed":
         assert error.kind == kind, error
-        assert (error.path or "").startswith("" if kind == "invalid argument" else str(place))
+        assert (error.path or "").startswith("" if kind in WITHOUT_PATH else str(place))
     if number is not None:
         assert error.errno == number
         if kind != "i/o":

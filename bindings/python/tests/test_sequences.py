@@ -39,7 +39,7 @@ class Sequence:
 
     def forget(self):
         """Drops the objects of a closed database."""
-        self.batches, self.snapshots, self.iterators = [], [], []
+        self.batches, self.snapshots, self.iterators, self.transactions = [], [], [], []
 
     def key(self):
         key = b"".join(self.random.choices(LETTERS, k=self.random.randrange(4)))
@@ -51,6 +51,7 @@ class Sequence:
     def step(self):
         steps = [self.write] * 8 + [self.batch] * 5 + [self.read] * 6 + [self.snapshot] * 3
         steps += [self.iterate] * 7 + [self.maintain] * 4 + [self.wrong] * 3
+        steps += [self.transaction] * 8
         steps += [self.reopen, self.closed, self.threads]
         self.random.choice(steps)()
 
@@ -120,6 +121,52 @@ class Sequence:
             taken, content = self.random.choice(self.snapshots)
             key = self.key()
             assert taken.get(key) == content.get(key)
+
+    def transaction(self):
+        """Uses a transaction, kept with its view, its writes, and the content at its begin."""
+        if not self.transactions or self.random.random() < 0.2:
+            taken = dict(self.content)
+            self.transactions.append([self.db.transaction(), dict(taken), {}, taken])
+        at = self.random.randrange(len(self.transactions))
+        transaction, view, writes, _ = self.transactions[at]
+        what = self.random.randrange(10)
+        key, value = self.key(), self.value()
+        if what < 3:
+            transaction[key] = view[key] = writes[key] = value
+        elif what == 3:
+            transaction.delete(key)
+            view.pop(key, None)
+            writes[key] = None
+        elif what == 4:
+            with pytest.raises(ZeroDivisionError), transaction.savepoint():
+                transaction[key] = value
+                transaction.delete_range(key, self.key())
+                raise ZeroDivisionError
+        elif what == 5:
+            assert list(transaction) == sorted(view.items())
+            assert list(transaction.iterator(reverse=True)) == sorted(view.items(), reverse=True)
+        elif what < 8:
+            assert transaction.get(key) == view.get(key)
+            assert (key in transaction) == (key in view)
+        else:
+            self.end_transaction(at)
+
+    def end_transaction(self, at):
+        transaction, _, writes, taken = self.transactions.pop(at)
+        if self.random.random() < 0.3:
+            return transaction.rollback()
+        try:
+            transaction.commit()
+        except esker.ConflictError:
+            # A write of the same value, or a put and a delete, are not seen in the contents.
+            assert writes
+            return
+        for key, value in writes.items():
+            assert self.content.get(key) == taken.get(key), "a lost update"
+            if value is None:
+                self.content.pop(key, None)
+            else:
+                self.content[key] = value
 
     def iterate(self):
         """Moves a raw iterator, kept with its pairs and its position in them; None if invalid."""
@@ -203,7 +250,7 @@ class Sequence:
             self.random.choice(calls)()
 
     def reopen(self):
-        old = (self.batches, self.snapshots, self.iterators)
+        old = (self.batches, self.snapshots, self.iterators, self.transactions)
         self.db.close()
         if self.random.random() < 0.5:
             self.db.close()
@@ -213,12 +260,13 @@ class Sequence:
         self.db = esker.DB(self.place, **self.options)
         self.forget()
 
-    def use_after_close(self, db, batches, snapshots, iterators):
+    def use_after_close(self, db, batches, snapshots, iterators, transactions):
         calls = [db.flush, db.verify, db.snapshot, db.write_batch, db.raw_iterator, db.iterator]
         calls += [lambda: db.get(b"k"), lambda: db.put(b"k", b"v"), lambda: list(db)]
         calls += [batch.write for batch, _ in batches]
         calls += [lambda s=snapshot: s.get(b"k") for snapshot, _ in snapshots]
         calls += [standing[0].seek_to_first for standing in iterators]
+        calls += [kept[0].commit for kept in transactions]
         for call in self.random.sample(calls, min(4, len(calls))):
             with pytest.raises(CLOSED):
                 call()
@@ -226,7 +274,8 @@ class Sequence:
 
     def closed(self):
         """Drops the database and its objects, which are freed in a random order."""
-        self.db, held = None, [self.batches, self.snapshots, self.iterators]
+        held = [self.batches, self.snapshots, self.iterators, self.transactions]
+        self.db = None
         self.random.shuffle(held)
         self.forget()
         while held:

@@ -38,6 +38,18 @@ def test_program_type_checks(tmp_path):
         "        batch.put(b'k', b'v', keyspace=users)\n"
         "    with db.snapshot() as snapshot:\n"
         "        old: bytes = snapshot.keyspace(users)[b'k']\n"
+        "    def work(t: esker.Transaction) -> int:\n"
+        "        t.put(b'k', b'v', keyspace=users)\n"
+        "        return len(t.get(b'k', b''))\n"
+        "    total: int = db.transact(work, retries=3, isolation='serializable')\n"
+        "    with db.transaction(concurrency='pessimistic', lock_timeout_ms=5) as t:\n"
+        "        seen: bytes | None = t.get_for_update(b'k', keyspace=users)\n"
+        "        with t.savepoint():\n"
+        "            t[b'k'] = b'v'\n"
+        "        both: list[tuple[bytes, bytes]] = list(t.iterator(prefix=b'k', keyspace=users))\n"
+        "        only: list[bytes] = list(t.iterator(include_key=False))\n"
+        "    retry: type[esker.ConflictError] = esker.DeadlockError\n"
+        "    db.transaction(isolation='none')  # type: ignore[arg-type]\n"
         "    db.put('k', b'v')  # type: ignore[arg-type]\n"
     )
     run("mypy", "--strict", str(program), cwd=tmp_path)

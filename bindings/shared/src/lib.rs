@@ -3,9 +3,11 @@
 //! | module | content |
 //! |---|---|
 //! | [`calling`] | detection of re-entrant calls from a comparator or filter |
+//! | [`cursor`] | a cursor over the pairs of a store or of a transaction |
 //! | [`handle`] | a store handle that can be closed while other threads use the store |
 //! | [`orders`] | the key orders that keyspaces of a store may have, by name |
 //! | [`properties`] | LevelDB's property strings, from Esker's metrics |
+//! | [`retry`] | the pause before a transaction runs again |
 //! | [`settings`] | conversion of LevelDB's options to Esker's |
 //! | [`removal`] | removal of a store with LevelDB's semantics |
 //!
@@ -13,8 +15,10 @@
 #![deny(unsafe_code)]
 
 pub mod calling;
+pub mod cursor;
 pub mod handle;
 pub mod orders;
 pub mod properties;
 pub mod removal;
+pub mod retry;
 pub mod settings;

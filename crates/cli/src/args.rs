@@ -11,8 +11,9 @@ use esker::{Db, Keyspace};
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    backup, bench, checkpoint, compact, completions, delete, destroy, dump, get, import, keyspace,
-    lab, load, man, options, put, repair, restore, scan, shell, stats, top, verify,
+    backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import,
+    keyspace, lab, load, man, merge, options, put, repair, restore, scan, shell, stats, top, trace,
+    tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -198,8 +199,9 @@ pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     rest.extend(args);
-    // The name of a `lab` or `keyspace` command is two words.
-    let is_pair = rest.first().is_some_and(|word| word == "lab" || word == "keyspace");
+    // The name of a `lab`, `trace` or `keyspace` command is two words.
+    let is_pair = |word: &OsString| word == "lab" || word == "trace" || word == "keyspace";
+    let is_pair = rest.first().is_some_and(is_pair);
     let words = if is_pair { 2 } else { 1 };
     let behind = rest.split_off(words.min(rest.len()));
     out.extend(rest);
@@ -215,6 +217,8 @@ pub enum Command {
     Get(Keyed<get::GetArgs>),
     /// Set a key to a value, creating the store if needed
     Put(Keyed<put::PutArgs>),
+    /// Merge an operand into the value of a key, such as `esker merge DB visits add_i64 1`
+    Merge(Keyed<merge::MergeArgs>),
     /// Delete a key or a range of keys
     Delete(Keyed<delete::DeleteArgs>),
     /// Print keys and values in key order, separated by a tab
@@ -234,6 +238,8 @@ pub enum Command {
     Stats(Opening<stats::StatsArgs>),
     /// Show what running stores publish about their work, again and again
     Top(Telling<top::TopArgs>),
+    /// Name what is wrong with a store, by numbers, and the change to make
+    Doctor(Opening<doctor::DoctorArgs>),
     /// Read and verify every byte of the store
     Verify(Opening<verify::VerifyArgs>),
     /// Rebuild a damaged store from its intact data
@@ -252,6 +258,10 @@ pub enum Command {
     Bench(Opening<bench::BenchArgs>),
     /// Run experiments over several stores, with records, tables and pages
     Lab(lab::LabArgs),
+    /// Find the options of an engine that are fastest for workloads, and explain them
+    Tune(Opening<tune::TuneArgs>),
+    /// Record the operations of a workload, show a trace, or replay one
+    Trace(trace::TraceArgs),
     /// List the store's options
     Options(Opening<options::OptionsArgs>),
     /// Print shell completions

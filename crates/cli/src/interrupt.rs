@@ -9,7 +9,7 @@ use esker_lab::record::store::pause_writing;
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
-use crate::failure::{Failure, INTERRUPTED, json_asked, print_line};
+use crate::failure::{Failure, INTERRUPTED, json_asked, print_line, print_note};
 
 /// Time after which another Ctrl-C in a session ends the session, if the command has not stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -61,6 +61,22 @@ pub fn press() {
 /// Installs a handler: Ctrl-C runs `exit_message`, waits for a record write in progress, and exits.
 pub fn exit_after(exit_message: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(move || {
+        Failure::interrupted("interrupted").report(json_asked());
+        exit_message();
+        let _whole = pause_writing();
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+}
+
+/// Installs a handler: the first Ctrl-C sets a flag and says so, and the second does what
+/// [`exit_after`] does.
+pub fn watch_or_exit(exit_message: impl Fn() + Send + 'static) {
+    let _ = ctrlc::set_handler(move || {
+        if !ASKED.swap(true, Ordering::Relaxed) {
+            let line = "esker: ends after the current run; Ctrl-C again ends at once";
+            print_note(json_asked(), line);
+            return;
+        }
         Failure::interrupted("interrupted").report(json_asked());
         exit_message();
         let _whole = pause_writing();

@@ -10,6 +10,7 @@
 mod args;
 mod bytes;
 mod commands;
+mod doctor;
 mod failure;
 #[cfg(test)]
 mod fuzz_tests;
@@ -62,6 +63,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
     match command {
         Command::Get(of) => run_command(commands::get::run, &of.args, of.global()),
         Command::Put(of) => run_command(commands::put::run, &of.args, of.global()),
+        Command::Merge(of) => run_command(commands::merge::run, &of.args, of.global()),
         Command::Delete(of) => run_command(commands::delete::run, &of.args, of.global()),
         Command::Scan(of) => run_command(commands::scan::run, &of.args, of.global()),
         Command::Load(of) => run_command(commands::load::run, &of.args, of.global()),
@@ -70,6 +72,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Shell(of) => run_command(commands::shell::run, &of.args, of.global()),
         Command::Stats(of) => run_command(commands::stats::run, &of.args, of.global()),
         Command::Top(of) => run_command(commands::top::run, &of.args, of.global()),
+        Command::Doctor(of) => run_command(commands::doctor::run, &of.args, of.global()),
         Command::Verify(of) => run_command(commands::verify::run, &of.args, of.global()),
         Command::Repair(of) => run_command(commands::repair::run, &of.args, of.global()),
         Command::Compact(of) => run_command(commands::compact::run, &of.args, of.global()),
@@ -78,10 +81,15 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Checkpoint(of) => run_command(commands::checkpoint::run, &of.args, of.global()),
         Command::Destroy(of) => run_command(commands::destroy::run, &of.args, of.global()),
         Command::Bench(of) => run_command(commands::bench::run, &of.args, of.global()),
+        Command::Tune(of) => run_command(commands::tune::run, &of.args, of.global()),
         Command::Options(of) => run_command(commands::options::run, &of.args, of.global()),
         Command::Lab(args) => {
             let json = args.json();
             commands::lab::run(args).map_err(|failure| (failure, json))
+        }
+        Command::Trace(args) => {
+            let json = args.json();
+            commands::trace::run(args).map_err(|failure| (failure, json))
         }
         Command::Keyspace(args) => {
             let json = args.json();

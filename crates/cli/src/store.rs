@@ -31,7 +31,16 @@ pub fn open_reader(path: &Path, global: &Global) -> Result<Db, Failure> {
 
 /// Opens the store for reading and writing. A missing store is created if `create` is set.
 pub fn open_writer(path: &Path, global: &Global, create: bool) -> Result<Db, Failure> {
-    let mut options = options(global)?;
+    open(path, options(global)?, global, create)
+}
+
+/// Does the same as [`open_writer`], with the given options.
+pub fn open(
+    path: &Path,
+    mut options: Options,
+    global: &Global,
+    create: bool,
+) -> Result<Db, Failure> {
     let given = |pair: &String| pair.starts_with("create_if_missing=");
     if !create && !global.set.iter().any(given) {
         options.create_if_missing = false;

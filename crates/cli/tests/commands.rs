@@ -509,7 +509,10 @@ fn benchmarks() {
         "--record=none",
     ]);
     assert!(out.lines().all(|line| line.starts_with('{')), "{out}");
-    assert!(dir.ok(&["bench", "--help"]).contains("--benchmarks=LIST"));
+    let help = dir.ok(&["bench", "--help"]);
+    for part in ["--benchmarks=LIST", "  zipfiantransaction ", "esker-pessimistic, "] {
+        assert!(help.contains(part), "{help}");
+    }
     dir.fails(&["bench", "--benchmarks=fillsek"], 2, "fillsek");
     dir.fails(&["bench", "--numb=5"], 2, "numb");
     dir.fails(&["bench", "--num"], 2, "needs a value");

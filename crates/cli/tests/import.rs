@@ -1,5 +1,5 @@
-//! Tests of `esker import leveldb`, on stores created by LevelDB itself. Without an installed
-//! LevelDB, the command must say so.
+//! Tests of `esker import`, on stores created by LevelDB and RocksDB themselves. Without these
+//! engines, the command must say so.
 
 mod common;
 
@@ -67,4 +67,40 @@ fn directory_without_leveldb_store_is_refused_unchanged() {
     let ran = dir.run(&["import", "leveldb", ".", "db", "--library", "./no.so"]);
     assert!(ran.code == 4 && ran.err.contains("cannot load"), "{}", ran.err);
     assert!(!dir.path("db").exists());
+}
+
+#[test]
+fn rocksdb_store_is_copied_and_verified() {
+    let dir = TestDir::new();
+    let engine = match engine_named("rocksdb", None) {
+        Ok(engine) => engine,
+        Err(error) => {
+            assert_eq!(error.kind(), LabErrorKind::NotInstalled);
+            dir.file("CURRENT", "");
+            dir.file("OPTIONS-000001", "");
+            dir.fails(&["import", "rocksdb", ".", "db"], 4, "not installed");
+            assert!(!dir.path("db").exists());
+            eprintln!("left out: RocksDB is not installed");
+            return;
+        }
+    };
+    let options = StoreOptions { memtable_bytes: 64 << 10, ..StoreOptions::default() };
+    let store = engine.open(&dir.path("rocks"), &options).unwrap();
+    for number in 0..5_000u32 {
+        let key = format!("key{number:08}");
+        store.put(key.as_bytes(), &number.to_le_bytes().repeat(10), false).unwrap();
+    }
+    store.delete(b"key00000003").unwrap();
+    store.put(b"", b"the empty key", true).unwrap();
+    store.close().unwrap();
+    let hint = format!("esker import rocksdb {} NEW", dir.full_path("rocks").display());
+    dir.fails(&["get", "rocks", "a"], 4, &hint);
+    let out = dir.ok(&["import", "rocksdb", "rocks", "db"]);
+    assert!(out.starts_with("imported 5000 pairs"), "{out}");
+    assert_eq!(dir.ok(&["get", "db", "key00000007"]), "\\x07\\x00\\x00\\x00".repeat(10) + "\n");
+    assert_eq!(dir.ok(&["get", "db", ""]), "the empty key\n");
+    dir.fails(&["get", "db", "key00000003"], 1, "not found");
+    let json = dir.ok(&["import", "rocksdb", "rocks", "again", "--json"]);
+    assert!(json.contains("\"name\":\"default\""), "{json}");
+    dir.fails(&["import", "leveldb", "rocks", "third"], 2, "not a LevelDB directory");
 }

@@ -64,6 +64,19 @@ fn unfinished_batch_is_discarded_and_reported() {
 }
 
 #[test]
+fn unfinished_transactions_are_rolled_back_and_reported() {
+    let dir = TestDir::new();
+    let input =
+        b"begin\nput a 1\nsession second\nbegin pessimistic\nput b 2\nsession third\nbatch\n";
+    let ran = dir.run_with_input(&["shell", "db"], input);
+    for part in ["the transaction", "of the session \"second\"", "the batch of 0 operations"] {
+        assert!(ran.err.contains(part), "{:?} lacks {part:?}", ran.err);
+    }
+    assert_eq!(ran.err.lines().count(), 3, "{}", ran.err);
+    assert_eq!(dir.ok(&["scan", "db"]), "");
+}
+
+#[test]
 fn bail_stops_at_the_first_error() {
     let dir = TestDir::new();
     let ran = dir.run_with_input(&["shell", "db", "--bail"], b"put a 1\nnonsense\nput b 2\n");

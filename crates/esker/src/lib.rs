@@ -28,6 +28,7 @@
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
 //! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
 //! | open many stores | [`Runtime`], [`RuntimeOptions`] |
+//! | merge, expire and filter pairs | [`Db::merge`], [`Db::put_with_ttl`], [`MergeOperator`], [`CompactionFilter`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
@@ -58,7 +59,11 @@ mod txn;
 mod wal;
 mod write;
 
+pub use base::compaction_filter::{CompactionFilter, FilterDecision};
+pub use base::expiry::Clock;
 pub use base::filter_policy::FilterPolicy;
+pub use base::merge_built_in::built_in_merge_operator;
+pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
 pub use base::runtime::{Runtime, RuntimeOptions};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};

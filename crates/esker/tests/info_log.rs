@@ -334,6 +334,7 @@ fn readers_never_see_half_a_publication() {
     let options = Options {
         memtable_size_bytes: Some(64 << 10),
         file_size_max_bytes: 64 << 10,
+        rest_compaction: false,
         ..Options::default()
     };
     let db = Db::open(&path, options).unwrap();

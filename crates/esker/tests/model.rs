@@ -18,7 +18,8 @@ use esker_testkit::campaign::script::thresholds;
 use proptest::prelude::*;
 
 fn run(options: Options, seed: u64, key_space: u64, steps: u64) {
-    let options = Options { thresholds: thresholds(seed), ..options };
+    let rest_compaction = seed.is_multiple_of(2);
+    let options = Options { thresholds: thresholds(seed), rest_compaction, ..options };
     let mut pair = Pair::new(options, seed, key_space);
     for _ in 0..steps {
         pair.step();

@@ -14,6 +14,7 @@ const MEMTABLE_BYTES: u64 = 1 << 20;
 fn options(policy: Policy) -> Options {
     Options {
         policy,
+        rest_compaction: false,
         memory_budget_bytes: Some(256 << 20),
         memtable_size_bytes: Some(MEMTABLE_BYTES),
         file_size_max_bytes: 512 << 10,

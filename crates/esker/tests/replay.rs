@@ -214,3 +214,76 @@ fn tiny_guards_do_not_create_unlimited_files() {
         db.close().unwrap();
     }
 }
+
+/// Returns options with a flush thread, which writes the tables of recovered memtables.
+fn with_threads(memtable_bytes: u64, frozen_memtables_max: u64) -> Options {
+    Options { background_threads: Some(1), frozen_memtables_max, ..options(memtable_bytes) }
+}
+
+#[test]
+fn sync_after_opening_makes_recovered_writes_durable() {
+    for memtable_bytes in [4 << 10, 1 << 20] {
+        let (disk, dir) = (CrashFs::seeded(5), PathBuf::from("/db"));
+        let db = Db::open_on(disk.clone(), &dir, options(1 << 20)).unwrap();
+        (0..400).for_each(|n: u32| db.put(n.to_be_bytes(), [n as u8; 80]).unwrap());
+        let want = pairs(&db);
+        std::mem::forget(db);
+        // The process was killed: its log is in the page cache, and nothing of it is synced.
+        let disk = disk.next_process();
+        let db = Db::open_on(disk.clone(), &dir, with_threads(memtable_bytes, 3)).unwrap();
+        assert!(pairs(&db) == want, "the recovered writes are readable at once");
+        db.put("not synced", "value").unwrap();
+        db.put_with("synced", "value", &WriteOptions::SYNC).unwrap();
+        let image = disk.image(CrashModel::SyncedOnly);
+        let survivor = Db::open_on(image.to_disk(1), &dir, options(1 << 20)).unwrap();
+        assert_eq!(survivor.get("synced").unwrap().as_deref(), Some(&b"value"[..]));
+        for (key, value) in &want {
+            assert_eq!(survivor.get(key).unwrap().as_deref(), Some(&value[..]));
+        }
+        drop(survivor);
+        // `Db::sync` and a close wait in the same way.
+        db.sync().unwrap();
+        db.close().unwrap();
+        let image = disk.image(CrashModel::SyncedOnly);
+        let survivor = Db::open_on(image.to_disk(2), &dir, with_threads(1 << 20, 3)).unwrap();
+        assert_eq!(pairs(&survivor).len(), want.len() + 2);
+    }
+}
+
+#[test]
+fn power_cuts_while_recovered_memtables_are_flushed_lose_nothing() {
+    let (disk, dir) = (CrashFs::seeded(6), PathBuf::from("/db"));
+    let want = killed(&disk, &dir, 260);
+    let killed = disk.image(CrashModel::Everything);
+    for (memtable_bytes, frozen_memtables_max) in [(4 << 10, 1), (8 << 10, 3), (1 << 20, 3)] {
+        let disk = killed.to_disk(7);
+        let images = Arc::new(Mutex::new((0, Vec::new())));
+        let seen = images.clone();
+        disk.watch(move |disk| {
+            let mut seen = seen.lock().unwrap();
+            seen.0 += 1;
+            if seen.0 % 5 == 0 {
+                for model in [CrashModel::SyncedOnly, CrashModel::Everything] {
+                    let image = disk.image(model);
+                    seen.1.push(image);
+                }
+            }
+        });
+        let options = with_threads(memtable_bytes, frozen_memtables_max);
+        let db = Db::open_on(disk.clone(), &dir, options.clone()).unwrap();
+        db.flush().unwrap();
+        disk.unwatch();
+        assert!(pairs(&db) == want);
+        db.close().unwrap();
+        let images = std::mem::take(&mut images.lock().unwrap().1);
+        assert!(images.len() > 10, "{} images", images.len());
+        for (at, image) in images.iter().enumerate() {
+            let what = format!("memtables of {memtable_bytes} bytes, cut {at}");
+            let opened = Db::open_on(image.to_disk(9), &dir, options.clone());
+            let db = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(pairs(&db) == want, "{what}");
+            db.flush().unwrap();
+            assert!(pairs(&db) == want, "{what}, flushed");
+        }
+    }
+}

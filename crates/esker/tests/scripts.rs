@@ -51,147 +51,45 @@
 //! FILE is a name, or `log`, `manifest` or `table` for the newest of its kind. AT is an offset in
 //! bytes; `-N` counts from the end. Damage needs a closed or killed store.
 
+mod golden_script;
 mod script_runner;
 
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use golden_script::{Interpreter, Script, difference, run_folder};
 use script_runner::Session;
 
-/// A script: its lines in order.
-struct Script {
-    path: PathBuf,
-    text: String,
-}
-
-impl Script {
-    fn read(path: PathBuf) -> Script {
-        let text = std::fs::read_to_string(&path).unwrap();
-        Script { path, text }
-    }
-
-    /// Runs the commands and returns the script with their actual outputs.
-    fn run(&self) -> String {
-        let mut session = Session::new();
-        let mut actual = String::new();
-        for (at, line) in self.text.lines().enumerate() {
-            if let Some(command) = line.strip_prefix("> ") {
-                actual += &format!("{line}\n");
-                let output = session.run(command).unwrap_or_else(|problem| {
-                    panic!("{}:{}: {line}: {problem}", self.path.display(), at + 1)
-                });
-                for line in output {
-                    let plain = !line.is_empty() && !line.starts_with(['>', '#']);
-                    assert!(plain, "{}: the output {line:?} is ambiguous", self.path.display());
-                    actual += &format!("{line}\n");
-                }
-            } else if line.is_empty() || line.starts_with('#') {
-                actual += &format!("{line}\n");
-            }
-        }
-        actual
-    }
-
-    /// Returns what is wrong with the script's form, if anything.
-    fn problem(&self) -> Option<&'static str> {
-        let lines: Vec<&str> = self.text.lines().collect();
-        let comment = |at: usize| lines.get(at).is_some_and(|line| line.starts_with("# "));
-        if !(comment(0) && comment(1)) || comment(2) {
-            return Some("a script begins with two comment lines");
-        }
-        let output = |line: &&str| !line.is_empty() && !line.starts_with(['>', '#']);
-        if !lines.iter().any(output) {
-            return Some("no command has an output, so the script cannot fail");
-        }
-        let mut comments = lines.iter().filter(|line| line.starts_with('#'));
-        comments.any(|line| line.len() > 100).then_some("a comment is longer than 100 bytes")
-    }
-}
-
-/// Divides a script at its commands: the line number of each command, and its lines.
-fn steps(text: &str) -> Vec<(usize, Vec<&str>)> {
-    let mut steps = vec![(0, Vec::new())];
-    for (at, line) in text.lines().enumerate() {
-        if line.starts_with("> ") {
-            steps.push((at + 1, Vec::new()));
-        }
-        steps.last_mut().unwrap().1.push(line);
-    }
-    steps
-}
-
-/// Returns a description of the first command whose output differs; `None` for equal scripts.
-fn difference(path: &Path, expected: &str, actual: &str) -> Option<String> {
-    let (expected, actual) = (steps(expected), steps(actual));
-    let pairs = expected.iter().zip(&actual);
-    let (wanted, found) = pairs.into_iter().find(|(wanted, found)| wanted.1 != found.1)?;
-    let mut text = format!("{}:{}: the output differs\n", path.display(), wanted.0);
-    for line in &wanted.1 {
-        let mark = if found.1.contains(line) { ' ' } else { '-' };
-        writeln!(text, "{mark} {line}").unwrap();
-    }
-    for line in found.1.iter().filter(|line| !wanted.1.contains(line)) {
-        writeln!(text, "+ {line}").unwrap();
-    }
-    Some(text + "run with ESKER_REWRITE=yes to accept the new outputs")
-}
-
-/// Runs every script of a folder, each in a thread of its own, and compares or rewrites it.
-fn run_folder(name: &str, least: usize) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(name);
-    let entries = std::fs::read_dir(folder).unwrap();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(paths.len() >= least, "{name}: {} scripts, expected {least}", paths.len());
-    let rewrite = std::env::var("ESKER_REWRITE").is_ok_and(|value| value == "yes");
-    let mut problems = Vec::new();
-    for path in paths {
-        let shown = path.display().to_string();
-        // Seeks are sampled per thread, so scripts must not share one.
-        let run = std::thread::spawn(move || {
-            let script = Script::read(path);
-            let actual = script.run();
-            (script, actual)
-        });
-        let Ok((script, actual)) = run.join() else {
-            problems.push(format!("{shown}: stopped; the cause is above"));
-            continue;
-        };
-        if rewrite && actual != script.text {
-            std::fs::write(&script.path, &actual).unwrap();
-        }
-        let script = if rewrite { Script { text: actual.clone(), ..script } } else { script };
-        let problem = script.problem().map(|what| format!("{}: {what}", script.path.display()));
-        problems.extend(problem.or_else(|| difference(&script.path, &script.text, &actual)));
-    }
-    assert!(problems.is_empty(), "{} problems\n{}", problems.len(), problems.join("\n\n"));
+/// Returns an interpreter without a store.
+fn interpreter() -> Interpreter {
+    let mut session = Session::new();
+    Box::new(move |command| session.run(command))
 }
 
 #[test]
 fn log_scripts() {
-    run_folder("log", 30);
+    run_folder("log", 30, interpreter);
 }
 
 #[test]
 fn manifest_scripts() {
-    run_folder("manifest", 20);
+    run_folder("manifest", 20, interpreter);
 }
 
 #[test]
 fn recovery_scripts() {
-    run_folder("recovery", 35);
+    run_folder("recovery", 35, interpreter);
 }
 
 #[test]
 fn compaction_scripts() {
-    run_folder("compaction", 40);
+    run_folder("compaction", 40, interpreter);
 }
 
 #[test]
 fn wrong_missing_and_extra_output_lines_are_reported() {
     let run = |text: &str| {
         let script = Script { path: PathBuf::from("test"), text: text.to_string() };
-        let actual = script.run();
+        let actual = script.run(interpreter());
         (difference(&script.path, text, &actual), script.problem())
     };
     let good =

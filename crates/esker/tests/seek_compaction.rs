@@ -17,6 +17,7 @@ fn open(merge_on_seeks: bool) -> Db {
         memory_budget_bytes: Some(64 << 20),
         memtable_size_bytes: Some(1 << 20),
         merge_on_seeks,
+        rest_compaction: false,
         background_threads: Some(1),
         // A memtable of `KEYS` keys is large enough for a flush because of seeks.
         thresholds: Thresholds::small(),

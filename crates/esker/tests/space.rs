@@ -27,6 +27,7 @@ const MANIFEST_BYTES: u64 = 16 << 10;
 fn options(policy: Policy, wal_io: WalIo) -> Options {
     Options {
         policy,
+        rest_compaction: false,
         wal_io,
         memtable_size_bytes: Some(MEMTABLE_BYTES),
         file_size_max_bytes: 64 << 10,

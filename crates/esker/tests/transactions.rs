@@ -247,6 +247,15 @@ fn get_for_update_prevents_write_skew_under_snapshot_isolation() {
 }
 
 #[test]
+fn commit_without_writes_is_checked_after_reads_for_update() {
+    for_each_mode(|mode, _, mut a, mut b| {
+        a.call(|t| t.get_for_update("1").map(drop));
+        b.put("1", "5");
+        assert!((b.commit(), a.commit()) != (true, true), "{mode:?}");
+    });
+}
+
+#[test]
 fn range_deletes_conflict_with_the_keys_and_ranges_that_they_meet() {
     type Write = fn(&Transaction) -> Result<()>;
     let cases: [(&str, &str, Write, bool); 7] = [

@@ -277,6 +277,8 @@ struct Open {
     written_since: BTreeSet<(usize, Vec<u8>)>,
     ranges_since: Vec<(usize, Vec<u8>, Vec<u8>)>,
     writes: Vec<Write>,
+    /// Whether a key that it has not written was read for an update.
+    reads_for_update: bool,
 }
 
 #[derive(Clone)]
@@ -351,6 +353,7 @@ impl Open {
                 read.unwrap();
                 if (self.serializable || update) && !own {
                     self.keys.insert((at, form(at, &key)));
+                    self.reads_for_update |= update;
                 }
             }
             _ => {
@@ -389,11 +392,13 @@ fn interleave(seed: u64) -> (u32, u32) {
                     written_since: BTreeSet::new(),
                     ranges_since: Vec::new(),
                     writes: Vec::new(),
+                    reads_for_update: false,
                 });
             }
             4..8 if !open.is_empty() => {
                 let ended = open.swap_remove(rng.below(open.len() as u64) as usize);
-                let fails = ended.conflicts() && !ended.writes.is_empty();
+                let fails =
+                    ended.conflicts() && (!ended.writes.is_empty() || ended.reads_for_update);
                 match ended.transaction.commit() {
                     Ok(()) => {
                         assert!(!fails, "seed {seed}: a commit that conflicts");

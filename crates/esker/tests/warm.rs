@@ -14,6 +14,7 @@ fn open(options: Options) -> Db {
 
 fn small() -> Options {
     Options {
+        rest_compaction: false,
         memtable_size_bytes: Some(64 << 10),
         file_size_max_bytes: 32 << 10,
         guard_piece_min_bytes: 8 << 10,
@@ -161,6 +162,7 @@ fn new_tables_are_read_from_cache_while_it_has_space() {
     let load = |cache_size_bytes: u64, memtable_size_bytes: u64| {
         let options = Options {
             cache_size_bytes: Some(cache_size_bytes),
+            rest_compaction: false,
             memtable_size_bytes: Some(memtable_size_bytes),
             memory_budget_bytes: Some(256 << 20),
             ..small()
@@ -187,6 +189,7 @@ fn cached_data_is_cached_again_after_compaction() {
     for background_threads in [0, 1] {
         let options = Options {
             cache_size_bytes: Some(4 << 20),
+            rest_compaction: false,
             memory_budget_bytes: Some(256 << 20),
             background_threads: Some(background_threads),
             merge_on_seeks: false,

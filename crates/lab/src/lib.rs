@@ -22,6 +22,8 @@ pub mod report;
 pub mod run;
 pub mod stats;
 pub mod target;
+pub mod trace;
+pub mod tune;
 pub mod workload;
 
 pub use error::{LabError, LabErrorKind, Result};

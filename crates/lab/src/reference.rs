@@ -9,7 +9,10 @@ use std::path::Path;
 use std::sync::RwLock;
 
 use crate::error::Result;
-use crate::target::{Capabilities, Direction, Engine, StoreOptions, Target, VisitPair};
+use crate::target::{
+    Capabilities, Direction, Engine, StoreOptions, Target, Transaction, TransactionKind,
+    TransactionResult, TransactionWork, VisitPair,
+};
 
 /// Engine that opens empty in-memory maps.
 #[derive(Debug, Default)]
@@ -37,6 +40,7 @@ impl Engine for Reference {
             checksums: false,
             concurrent_writers: false,
             persistent: false,
+            transactions: true,
         }
     }
 
@@ -57,6 +61,27 @@ impl ReferenceStore {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
         self.map.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A transaction: the locked map, and the writes so far.
+struct ReferenceTransaction<'a> {
+    map: &'a BTreeMap<Vec<u8>, Vec<u8>>,
+    writes: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Transaction for ReferenceTransaction<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool> {
+        let value = self.writes.get(key).or_else(|| self.map.get(key));
+        if let Some(value) = value {
+            visit(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> TransactionResult<()> {
+        self.writes.insert(key.to_vec(), value.to_vec());
+        Ok(())
     }
 }
 
@@ -118,6 +143,15 @@ impl Target for ReferenceStore {
 
     fn compact(&self) -> Result<()> {
         Err(crate::target::not_offered("reference", "compaction"))
+    }
+
+    fn transact(&self, _kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        let mut map = self.write();
+        let mut transaction = ReferenceTransaction { map: &map, writes: BTreeMap::new() };
+        work(&mut transaction)?;
+        let writes = transaction.writes;
+        map.extend(writes);
+        Ok(())
     }
 
     fn stats(&self) -> Option<String> {

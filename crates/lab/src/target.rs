@@ -159,6 +159,9 @@ pub struct Capabilities {
     pub concurrent_writers: bool,
     /// Whether a store can be closed and opened again.
     pub persistent: bool,
+    /// Whether reads and writes can be one transaction.
+    #[serde(default)]
+    pub transactions: bool,
 }
 
 /// Direction of a scan.
@@ -175,6 +178,48 @@ pub type VisitPair<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 
 /// Visitor for the results of a multi-get, in the order of the keys.
 pub type VisitMany<'a> = &'a mut dyn FnMut(Option<&[u8]>);
+
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionKind {
+    /// It only reads.
+    ReadOnly,
+    /// It writes each key that it has read.
+    ReadWrite {
+        /// Whether its writes must survive power loss before its commit returns.
+        sync: bool,
+    },
+}
+
+/// Reason why a transaction took no effect.
+#[derive(Debug)]
+pub enum TransactionError {
+    /// It conflicts with another transaction; it can run again.
+    Conflict,
+    /// The engine failed, or the work did.
+    Failed(LabError),
+}
+
+impl From<LabError> for TransactionError {
+    fn from(error: LabError) -> TransactionError {
+        TransactionError::Failed(error)
+    }
+}
+
+/// Result of a call in a transaction, or of a whole transaction.
+pub type TransactionResult<T> = std::result::Result<T, TransactionError>;
+
+/// An open transaction.
+pub trait Transaction {
+    /// Passes the value of `key` to `visit`, if present, and returns whether it was present.
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool>;
+
+    /// Stores a pair when the transaction commits.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> TransactionResult<()>;
+}
+
+/// The reads and writes of a transaction. After an error the transaction is rolled back.
+pub type TransactionWork<'a> = &'a mut dyn FnMut(&mut dyn Transaction) -> TransactionResult<()>;
 
 /// An engine, which opens stores. It keeps no store open itself.
 pub trait Engine: Send + Sync {
@@ -238,6 +283,13 @@ pub trait Target: Send + Sync {
 
     /// Compacts the whole store; fails if [`Capabilities::compact`] is false.
     fn compact(&self) -> Result<()>;
+
+    /// Runs `work` once in a transaction, and commits it. Fails if
+    /// [`Capabilities::transactions`] is false.
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        let _ = (kind, work);
+        Err(not_offered("the engine", "transactions").into())
+    }
 
     /// Returns the engine's own statistics, if available.
     fn stats(&self) -> Option<String>;

@@ -1,15 +1,17 @@
 //! Tests of whole benchmarks over the in-memory engine and over engines with deliberate faults.
 
+mod common;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use esker_lab::bench::{self, BenchOutcome};
+use common::run;
+use esker_lab::bench;
 use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::record::schema::TaskSample;
 use esker_lab::record::store;
 use esker_lab::reference::Reference;
 use esker_lab::report::html;
-use esker_lab::run::interleave::Candidate;
 use esker_lab::target::{
     Capabilities, Direction, Engine, StoreOptions, Target, VisitMany, VisitPair, get_each,
 };
@@ -120,32 +122,6 @@ impl Target for FaultyStore {
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }
-}
-
-struct Ran {
-    outcome: BenchOutcome,
-    out: String,
-    messages: String,
-}
-
-fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran {
-    let mut config = BenchConfig::default();
-    config.set("num", "200").expect("a flag");
-    config.set("db", &dir.join("db").display().to_string()).expect("a flag");
-    config.set("record", &dir.join("record").display().to_string()).expect("a flag");
-    for (flag, value) in flags {
-        config.set(flag, value).expect("a flag");
-    }
-    let named =
-        |engine: Box<dyn Engine>| Candidate { name: engine.name().into(), engine: Ok(engine) };
-    let mut candidates: Vec<Candidate> = engines.into_iter().map(named).collect();
-    let absent = LabError::new(LabErrorKind::NotInstalled, "not installed: apt install nothing");
-    candidates.push(Candidate { name: "absent".into(), engine: Err(absent) });
-    let (mut out, mut messages) = (Vec::new(), Vec::new());
-    let outcome =
-        bench::run_terms(&config, &candidates, &|| {}, &mut out, &mut messages).expect("runs");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    Ran { outcome, out: text(out), messages: text(messages) }
 }
 
 fn all_tasks() -> String {

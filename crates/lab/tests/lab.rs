@@ -96,6 +96,42 @@ fn every_point_is_measured_in_every_repetition() {
 }
 
 #[test]
+fn series_of_transactions_reports_conflicts_and_commits() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let text = r#"
+title = "Transactions"
+engines = ["reference", "esker"]
+repetitions = 2
+
+[[series]]
+name = "transactions"
+tasks = "fillaccounts,randomtransaction,zipfiantransaction,readtransaction,updaterandom"
+entries = 300
+threads = [1, 2]
+options = { share_operations = true }
+unit = "us/op"
+also = ["conflicts per op", "ns/commit"]
+rows = "phase"
+columns = "engine"
+
+[series.expect]
+randomtransaction = { operations = "entries", found = "entries*2" }
+updaterandom = { operations = "entries", found = "operations" }
+"#;
+    let experiment = experiment(text);
+    let (outcome, messages) = run(&experiment, &options(dir.path()));
+    assert!(!outcome.failed, "{messages}");
+    assert_eq!(outcome.record.samples.len(), 2 * 2 * 5);
+    let commits = outcome.record.samples.iter().filter_map(|s| s.sample.transactions?.commit_nanos);
+    assert_eq!(commits.count(), 2 * 2, "of the task that only reads");
+    let mut report = Vec::new();
+    let form = lab_text::Form::Terminal;
+    lab_text::write(&experiment, &outcome.record, form, &mut report).expect("written");
+    let report = String::from_utf8(report).expect("text");
+    assert!(report.contains("conflicts per op") && report.contains("ns/commit"), "{report}");
+}
+
+#[test]
 fn stopped_run_resumes_where_it_was() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let experiment = experiment(TEXT);

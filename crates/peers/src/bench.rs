@@ -13,19 +13,23 @@ use crate::berkeley::BerkeleyDb;
 use crate::leveldb::LevelDb;
 use crate::library::trim_memory;
 use crate::lmdb::Lmdb;
-use crate::rocksdb::RocksDb;
+use crate::rocksdb::{RocksDb, StoreKind};
 use crate::wiredtiger::WiredTiger;
 
 /// Accepted names of engines.
 pub const ENGINES: &[&str] = &[
     "esker",
+    "esker-pessimistic",
     "leveldb",
     "rocksdb",
+    "rocksdb-optimistic",
+    "rocksdb-pessimistic",
     "lmdb",
     "wiredtiger",
     "wiredtiger-lsm",
     "berkeleydb",
     "fjall",
+    "fjall-optimistic",
     "redb",
     "sled",
     "reference",
@@ -53,16 +57,22 @@ pub fn config() -> BenchConfig {
 /// through the C interface implied by the name (LevelDB's for any other name).
 pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
     Ok(match (name, path) {
-        ("esker", None) => esker()?,
+        ("esker", None) => esker(false)?,
+        ("esker-pessimistic", None) => esker(true)?,
         ("reference", None) => Box::new(Reference),
         ("berkeleydb", path) => Box::new(BerkeleyDb::load(name, path)?),
-        ("fjall", None) => fjall()?,
+        ("fjall", None) => fjall(false)?,
+        ("fjall-optimistic", None) => fjall(true)?,
         ("redb", None) => redb()?,
         ("sled", None) => sled()?,
         ("wiredtiger", path) => Box::new(WiredTiger::load(name, path, false)?),
         ("wiredtiger-lsm", path) => Box::new(WiredTiger::load(name, path, true)?),
         ("lmdb", path) => Box::new(Lmdb::load(name, path)?),
-        ("rocksdb", path) => Box::new(RocksDb::load(name, path)?),
+        ("rocksdb", path) => Box::new(RocksDb::load(name, path, StoreKind::Plain)?),
+        ("rocksdb-optimistic", path) => Box::new(RocksDb::load(name, path, StoreKind::Optimistic)?),
+        ("rocksdb-pessimistic", path) => {
+            Box::new(RocksDb::load(name, path, StoreKind::Pessimistic)?)
+        }
         ("leveldb", path) | (_, path @ Some(_)) => Box::new(LevelDb::load(name, path)?),
         (_, None) => {
             return Err(LabError::usage(format!(
@@ -86,8 +96,8 @@ pub fn asked_for(name: &str, path: Option<&str>) -> Result<Result<Box<dyn Engine
 }
 
 #[cfg(feature = "rust-engines")]
-fn fjall() -> Result<Box<dyn Engine>> {
-    Ok(Box::new(crate::fjall::Fjall))
+fn fjall(optimistic: bool) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(crate::fjall::Fjall { optimistic }))
 }
 
 #[cfg(feature = "rust-engines")]
@@ -106,7 +116,7 @@ fn sled() -> Result<Box<dyn Engine>> {
 }
 
 #[cfg(not(feature = "rust-engines"))]
-fn fjall() -> Result<Box<dyn Engine>> {
+fn fjall(_: bool) -> Result<Box<dyn Engine>> {
     Err(LabError::new(LabErrorKind::NotInstalled, NOT_BUILT_IN))
 }
 
@@ -119,12 +129,12 @@ fn redb() -> Result<Box<dyn Engine>> {
 const NOT_BUILT_IN: &str = "not built in: build with the feature `rust-engines`";
 
 #[cfg(feature = "engine")]
-fn esker() -> Result<Box<dyn Engine>> {
-    Ok(Box::new(crate::esker::Esker))
+fn esker(pessimistic: bool) -> Result<Box<dyn Engine>> {
+    Ok(Box::new(crate::esker::Esker { pessimistic }))
 }
 
 #[cfg(not(feature = "engine"))]
-fn esker() -> Result<Box<dyn Engine>> {
+fn esker(_: bool) -> Result<Box<dyn Engine>> {
     Err(LabError::new(LabErrorKind::NotInstalled, "not built in: build with the feature `engine`"))
 }
 

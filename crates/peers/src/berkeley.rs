@@ -130,6 +130,7 @@ impl Engine for BerkeleyDb {
             checksums: false,
             concurrent_writers: false,
             persistent: true,
+            transactions: false,
         }
     }
 

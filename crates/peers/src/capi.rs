@@ -3,95 +3,26 @@
 //! Handles are opaque pointers created and freed by the library. The functions used here may be
 //! called from several threads at once; an iterator stays on its creating thread.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
-use esker_lab::target::{Direction, Target, VisitMany, VisitPair, get_each};
+use esker_lab::target::{
+    Direction, Target, TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair,
+    get_each, not_offered,
+};
 
-use crate::library::functions;
-
-/// A pointer owned by the library.
-pub type Handle = *mut c_void;
-/// Location for an error text from the library.
-pub type ErrorText = *mut *mut c_char;
-type Bytes = *const u8;
-
-functions! {
-    /// Functions common to LevelDB and RocksDB, without the prefix.
-    Common {
-        open: fn(Handle, *const c_char, ErrorText) -> Handle,
-        close: fn(Handle),
-        put: fn(Handle, Handle, Bytes, usize, Bytes, usize, ErrorText),
-        delete: fn(Handle, Handle, Bytes, usize, ErrorText),
-        get: fn(Handle, Handle, Bytes, usize, *mut usize, ErrorText) -> *mut u8,
-        create_iterator: fn(Handle, Handle) -> Handle,
-        iter_destroy: fn(Handle),
-        iter_valid: fn(Handle) -> u8,
-        iter_seek_to_first: fn(Handle),
-        iter_seek_to_last: fn(Handle),
-        iter_seek: fn(Handle, Bytes, usize),
-        iter_next: fn(Handle),
-        iter_prev: fn(Handle),
-        iter_key: fn(Handle, *mut usize) -> Bytes,
-        iter_value: fn(Handle, *mut usize) -> Bytes,
-        iter_get_error: fn(Handle, ErrorText),
-        property_value: fn(Handle, *const c_char) -> *mut c_char,
-        compact_range: fn(Handle, Bytes, usize, Bytes, usize),
-        free: fn(*mut c_void),
-        options_create: fn() -> Handle,
-        options_destroy: fn(Handle),
-        options_set_create_if_missing: fn(Handle, u8),
-        options_set_write_buffer_size: fn(Handle, usize),
-        options_set_compression: fn(Handle, i32),
-        cache_create_lru: fn(usize) -> Handle,
-        cache_destroy: fn(Handle),
-        readoptions_create: fn() -> Handle,
-        readoptions_destroy: fn(Handle),
-        readoptions_set_verify_checksums: fn(Handle, u8),
-        writeoptions_create: fn() -> Handle,
-        writeoptions_destroy: fn(Handle),
-        writeoptions_set_sync: fn(Handle, u8),
-    }
-}
-
-functions! {
-    /// RocksDB's functions for reads without a copy and for multi-get. Multi-get needs a column
-    /// family, which must be named when the store is opened.
-    Pinned {
-        open_column_families: fn(
-            Handle, *const c_char, i32, *const *const c_char, *const Handle, *mut Handle, ErrorText
-        ) -> Handle,
-        column_family_handle_destroy: fn(Handle),
-        batched_multi_get_cf: fn(
-            Handle, Handle, Handle, usize, *const Bytes, *const usize, *mut Handle, ErrorText, bool
-        ),
-        get_pinned: fn(Handle, Handle, Bytes, usize, ErrorText) -> Handle,
-        pinnableslice_value: fn(Handle, *mut usize) -> Bytes,
-        pinnableslice_destroy: fn(Handle),
-    }
-}
-
-/// An object that is destroyed after the store is closed.
-pub struct Owned {
-    pub handle: Handle,
-    pub destroy: unsafe extern "C" fn(Handle),
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: the handle was created by the library of `destroy`, and is not used afterwards.
-        unsafe { (self.destroy)(self.handle) }
-    }
-}
+use crate::c_functions::{Bytes, Common, Handle, Owned, Pinned, slice, text_of};
+use crate::rocksdb_transactions::{InStore, TransactionApi, Transactions};
 
 /// An open store.
 pub struct CStore {
     common: Common,
     /// RocksDB's own functions, and its column family of all keys, which is destroyed before the
-    /// store.
-    pinned: Option<(Pinned, Owned)>,
+    /// store. A store with transactions is opened without column families.
+    pinned: Option<(Pinned, Option<Owned>)>,
+    transactions: Option<Transactions>,
     engine: String,
     stats_property: &'static CStr,
     db: Handle,
@@ -122,6 +53,8 @@ pub struct Opening<'a> {
     pub tune_writes: &'a dyn Fn(Handle),
     /// RocksDB's pinned reads.
     pub pinned: Option<Pinned>,
+    /// RocksDB's transactions.
+    pub transactions: Option<TransactionApi>,
     /// Name of the property with statistics.
     pub stats_property: &'static CStr,
 }
@@ -133,10 +66,17 @@ impl Common {
             .map_err(|_| LabError::engine("the path holds a zero byte"))?;
         let mut error: *mut c_char = std::ptr::null_mut();
         let options = opening.options.handle;
-        let (db, family) = match opening.pinned {
+        let mut transactions = None;
+        let (db, family) = match (opening.pinned, opening.transactions) {
             // SAFETY: options and path live through the call; `error` starts as null, as required.
-            None => (unsafe { (self.open)(options, path.as_ptr(), &raw mut error) }, None),
-            Some(pinned) => {
+            (None, _) => (unsafe { (self.open)(options, path.as_ptr(), &raw mut error) }, None),
+            (Some(pinned), Some(api)) => {
+                // SAFETY: as above.
+                let (db, opened) = unsafe { api.open(options, &path, &raw mut error) };
+                transactions = Some(opened);
+                (db, Some((pinned, None)))
+            }
+            (Some(pinned), None) => {
                 let mut family: Handle = std::ptr::null_mut();
                 // SAFETY: as above; one name, one options object and space for one handle are
                 // passed.
@@ -152,12 +92,13 @@ impl Common {
                         &raw mut error,
                     )
                 };
-                (db, Some((pinned, family)))
+                (db, Some((pinned, Some(family))))
             }
         };
         self.check(opening.engine, error)?;
-        let pinned = family.map(|(pinned, handle)| {
-            (pinned, Owned { handle, destroy: pinned.column_family_handle_destroy })
+        let pinned = family.map(|(pinned, family)| {
+            let destroy = pinned.column_family_handle_destroy;
+            (pinned, family.map(|handle| Owned { handle, destroy }))
         });
         let write = |sync: bool| {
             // SAFETY: a new options object, configured before any other use.
@@ -179,6 +120,7 @@ impl Common {
         Ok(Box::new(CStore {
             common: self,
             pinned,
+            transactions,
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
@@ -189,16 +131,13 @@ impl Common {
         }))
     }
 
-    fn check(&self, engine: &str, error: *mut c_char) -> Result<()> {
+    /// Returns the error of a call, if there is one, and frees its text.
+    pub(crate) fn check(&self, engine: &str, error: *mut c_char) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: a non-null error is a C string owned by the caller, who must free it.
-        let text = unsafe {
-            let text = CStr::from_ptr(error).to_string_lossy().into_owned();
-            (self.free)(error.cast());
-            text
-        };
+        // SAFETY: a non-null error is a C string owned by the caller.
+        let text = unsafe { text_of(error, self) };
         Err(LabError::engine(format!("{engine}: {text}")))
     }
 }
@@ -206,6 +145,10 @@ impl Common {
 impl Drop for CStore {
     fn drop(&mut self) {
         drop(self.pinned.take());
+        if let Some(transactions) = &mut self.transactions {
+            // SAFETY: the store is open and no call on it is running, since this is the only owner.
+            return unsafe { transactions.close(&self.common, self.db) };
+        }
         // SAFETY: `db` is open and no call on it is running, since this is the only owner.
         unsafe { (self.common.close)(self.db) }
     }
@@ -252,16 +195,6 @@ impl Walker<'_> {
         unsafe { (self.store.common.iter_get_error)(self.iter, &raw mut error) };
         self.store.common.check(&self.store.engine, error)
     }
-}
-
-/// # Safety
-/// `start` is null or points to `len` bytes that live as long as the result is used.
-unsafe fn slice<'a>(start: Bytes, len: usize) -> &'a [u8] {
-    if start.is_null() || len == 0 {
-        return &[];
-    }
-    // SAFETY: guaranteed by the caller.
-    unsafe { std::slice::from_raw_parts(start, len) }
 }
 
 impl CStore {
@@ -315,7 +248,7 @@ impl CStore {
     /// Gets many keys with RocksDB's batched `MultiGet`.
     fn get_together(
         &self,
-        (pinned, family): &(Pinned, Owned),
+        (pinned, family): (&Pinned, &Owned),
         keys: &[&[u8]],
         visit: VisitMany<'_>,
     ) -> Result<()> {
@@ -401,8 +334,8 @@ impl Target for CStore {
 
     fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {
         match &self.pinned {
-            Some(pinned) => self.get_together(pinned, keys, visit),
-            None => get_each(keys, visit, |key, visit| self.get_copied(key, visit)),
+            Some((pinned, Some(family))) => self.get_together((pinned, family), keys, visit),
+            _ => get_each(keys, visit, |key, visit| self.get(key, visit)),
         }
     }
 
@@ -455,6 +388,16 @@ impl Target for CStore {
             (self.common.compact_range)(self.db, std::ptr::null(), 0, std::ptr::null(), 0);
         }
         Ok(())
+    }
+
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        let (Some((pinned, _)), Some(transactions)) = (&self.pinned, &self.transactions) else {
+            return Err(not_offered(&self.engine, "transactions").into());
+        };
+        let synced = kind == TransactionKind::ReadWrite { sync: true };
+        let write = if synced { &self.write_sync } else { &self.write };
+        let (common, engine, read) = (&self.common, self.engine.as_str(), &self.read);
+        transactions.run(InStore { common, pinned, engine, read }, write, kind, work)
     }
 
     fn stats(&self) -> Option<String> {

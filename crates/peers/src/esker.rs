@@ -4,19 +4,27 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use ::esker::{
-    Db, Durability as EskerDurability, Keyspace, KeyspaceOptions, OPTIONS, Options, WriteOptions,
+    Concurrency, Db, Durability as EskerDurability, ErrorKind, Keyspace, KeyspaceOptions, OPTIONS,
+    Options, TransactionOptions, WriteOptions,
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Engine, StoreOptions, Target, VisitMany, VisitPair,
+    Capabilities, Direction, Engine, StoreOptions, Target, Transaction, TransactionError,
+    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair,
 };
 
 /// Esker, in the version linked into this program.
 #[derive(Debug, Default)]
-pub struct Esker;
+pub struct Esker {
+    /// Whether transactions lock the keys that they write.
+    pub pessimistic: bool,
+}
 
-/// Name of the engine in a benchmark.
+/// Name of the engine in a benchmark, also for its options and messages.
 pub const NAME: &str = "esker";
+
+/// Name of the engine whose transactions are pessimistic.
+const NAME_PESSIMISTIC: &str = "esker-pessimistic";
 
 /// Option of a benchmark: the number of keyspaces over which keys are spread by their hash. 0 is the
 /// default keyspace alone.
@@ -75,7 +83,7 @@ fn shared(options: &StoreOptions) -> Vec<(String, String)> {
 
 impl Engine for Esker {
     fn name(&self) -> &str {
-        NAME
+        if self.pessimistic { NAME_PESSIMISTIC } else { NAME }
     }
 
     fn description(&self) -> String {
@@ -89,6 +97,7 @@ impl Engine for Esker {
             checksums: true,
             concurrent_writers: true,
             persistent: true,
+            transactions: true,
         }
     }
 
@@ -113,12 +122,13 @@ impl Engine for Esker {
         }
         let db = Db::open(dir, own).map_err(fail)?;
         let synced = WriteOptions::default().durability(Some(EskerDurability::Sync));
+        let store = EskerStore { db, synced, pessimistic: self.pessimistic };
         if keyspaces == 0 {
-            return Ok(Box::new(EskerStore { db, synced }));
+            return Ok(Box::new(store));
         }
-        let open = |n: usize| db.keyspace(&format!("{n:05}"), &KeyspaceOptions::default());
+        let open = |n: usize| store.db.keyspace(&format!("{n:05}"), &KeyspaceOptions::default());
         let keyspaces = (0..keyspaces).map(open).collect::<::esker::Result<_>>().map_err(fail)?;
-        Ok(Box::new(ManyKeyspaces { store: EskerStore { db, synced }, keyspaces }))
+        Ok(Box::new(ManyKeyspaces { store, keyspaces }))
     }
 }
 
@@ -194,6 +204,10 @@ impl Target for ManyKeyspaces {
             .map_err(fail)
     }
 
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        self.store.transact_in(Some(self), kind, work)
+    }
+
     fn stats(&self) -> Option<String> {
         self.store.stats()
     }
@@ -212,6 +226,68 @@ impl Target for ManyKeyspaces {
 struct EskerStore {
     db: Db,
     synced: WriteOptions,
+    pessimistic: bool,
+}
+
+/// A transaction. Under its snapshot isolation a commit protects the keys that it writes.
+struct EskerTransaction<'a> {
+    inner: &'a ::esker::Transaction,
+    /// Keyspaces over which the keys are spread, if they are.
+    keyspaces: Option<&'a ManyKeyspaces>,
+    /// Whether a read locks its key, because a write of it follows.
+    for_update: bool,
+}
+
+fn fail_in_transaction(error: ::esker::Error) -> TransactionError {
+    match error.kind() {
+        ErrorKind::Conflict | ErrorKind::Busy | ErrorKind::Deadlock => TransactionError::Conflict,
+        _ => TransactionError::Failed(fail(error)),
+    }
+}
+
+impl Transaction for EskerTransaction<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool> {
+        let value = match (self.keyspaces, self.for_update) {
+            (None, true) => self.inner.get_for_update(key),
+            (None, false) => self.inner.get(key),
+            (Some(all), true) => self.inner.get_for_update_in(all.of(key), key),
+            (Some(all), false) => self.inner.get_in(all.of(key), key),
+        };
+        let value = value.map_err(fail_in_transaction)?;
+        if let Some(value) = &value {
+            visit(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> TransactionResult<()> {
+        match self.keyspaces {
+            None => self.inner.put(key, value),
+            Some(all) => self.inner.put_in(all.of(key), key, value),
+        }
+        .map_err(fail_in_transaction)
+    }
+}
+
+impl EskerStore {
+    fn transact_in(
+        &self,
+        keyspaces: Option<&ManyKeyspaces>,
+        kind: TransactionKind,
+        work: TransactionWork<'_>,
+    ) -> TransactionResult<()> {
+        let mut options = TransactionOptions::default();
+        if self.pessimistic {
+            options = options.concurrency(Concurrency::Pessimistic);
+        }
+        if kind == (TransactionKind::ReadWrite { sync: true }) {
+            options = options.durability(EskerDurability::Sync);
+        }
+        let transaction = self.db.transaction(options);
+        let for_update = self.pessimistic && kind != TransactionKind::ReadOnly;
+        work(&mut EskerTransaction { inner: &transaction, keyspaces, for_update })?;
+        transaction.commit().map_err(fail_in_transaction)
+    }
 }
 
 impl Target for EskerStore {
@@ -265,6 +341,10 @@ impl Target for EskerStore {
         self.db.compact_range(None, None).map_err(fail)
     }
 
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        self.transact_in(None, kind, work)
+    }
+
     fn stats(&self) -> Option<String> {
         Some(self.db.metrics().to_string())
     }
@@ -286,7 +366,8 @@ mod tests {
     fn own_option_is_listed_once() {
         let own = |name: &str, value: &str| (NAME.to_string(), name.to_string(), value.to_string());
         let engine_options = vec![own("compression", "lz4"), own("policy", "leveled")];
-        let given = Esker.given(&StoreOptions { engine_options, ..StoreOptions::default() });
+        let given =
+            Esker::default().given(&StoreOptions { engine_options, ..StoreOptions::default() });
         let of = |name: &str| -> Vec<&str> {
             given.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str()).collect()
         };

@@ -7,15 +7,22 @@ use ::fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
     RestartIntervalPolicy,
 };
-use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use ::fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, OptimisticTxDatabase,
+    OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable, Snapshot,
+};
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Compression, Direction, Durability, Engine, StoreOptions, Target, VisitPair,
+    Capabilities, Compression, Direction, Durability, Engine, StoreOptions, Target, Transaction,
+    TransactionError, TransactionKind, TransactionResult, TransactionWork, VisitPair, not_offered,
 };
 
 /// fjall, in the version linked into this program.
 #[derive(Debug, Default)]
-pub struct Fjall;
+pub struct Fjall {
+    /// Whether the store is an `OptimisticTxDatabase`, which has transactions.
+    pub optimistic: bool,
+}
 
 const NAME: &str = "fjall";
 
@@ -36,7 +43,7 @@ fn restart_interval(options: &StoreOptions) -> u8 {
 
 impl Engine for Fjall {
     fn name(&self) -> &str {
-        NAME
+        if self.optimistic { "fjall-optimistic" } else { NAME }
     }
 
     fn description(&self) -> String {
@@ -50,6 +57,7 @@ impl Engine for Fjall {
             checksums: true,
             concurrent_writers: true,
             persistent: true,
+            transactions: self.optimistic,
         }
     }
 
@@ -71,11 +79,6 @@ impl Engine for Fjall {
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
-        let mut builder = Database::builder(dir);
-        if !options.as_shipped {
-            builder = builder.cache_size(options.cache_bytes);
-        }
-        let db = builder.open().map_err(fail)?;
         let create = || {
             if options.as_shipped {
                 return KeyspaceCreateOptions::default();
@@ -99,23 +102,82 @@ impl Engine for Fjall {
                 .data_block_compression_policy(kind)
                 .filter_policy(filter)
         };
-        let pairs = db.keyspace("pairs", create).map_err(fail)?;
+        let cache_bytes = (!options.as_shipped).then_some(options.cache_bytes);
+        let (db, pairs) = if self.optimistic {
+            let mut builder = OptimisticTxDatabase::builder(dir);
+            if let Some(bytes) = cache_bytes {
+                builder = builder.cache_size(bytes);
+            }
+            let db = builder.open().map_err(fail)?;
+            let pairs = db.keyspace("pairs", create).map_err(fail)?;
+            let keyspace: &Keyspace = pairs.as_ref();
+            let keyspace = keyspace.clone();
+            (Kind::Optimistic(db, pairs), keyspace)
+        } else {
+            let mut builder = Database::builder(dir);
+            if let Some(bytes) = cache_bytes {
+                builder = builder.cache_size(bytes);
+            }
+            let db = builder.open().map_err(fail)?;
+            let pairs = db.keyspace("pairs", create).map_err(fail)?;
+            (Kind::Plain(db), pairs)
+        };
         Ok(Box::new(Store { db, pairs, sync_always: options.durability == Durability::Sync }))
     }
 }
 
+/// The database, without or with transactions.
+enum Kind {
+    Plain(Database),
+    Optimistic(OptimisticTxDatabase, OptimisticTxKeyspace),
+}
+
 struct Store {
-    db: Database,
+    db: Kind,
+    /// Reads and writes outside of transactions.
     pairs: Keyspace,
     sync_always: bool,
 }
 
+/// Reads of a snapshot.
+struct Reading<'a>(&'a Snapshot, &'a OptimisticTxKeyspace);
+
+impl Transaction for Reading<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool> {
+        let value = self.0.get(self.1, key).map_err(fail)?;
+        Ok(value.inspect(|value| visit(value)).is_some())
+    }
+
+    fn put(&mut self, _key: &[u8], _value: &[u8]) -> TransactionResult<()> {
+        Err(not_offered(NAME, "writes in a transaction that only reads").into())
+    }
+}
+
+/// Reads and writes of a transaction.
+struct Writing<'a>(&'a mut OptimisticWriteTx, &'a OptimisticTxKeyspace);
+
+impl Transaction for Writing<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool> {
+        let value = self.0.get(self.1, key).map_err(fail)?;
+        Ok(value.inspect(|value| visit(value)).is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> TransactionResult<()> {
+        self.0.insert(self.1, key, value);
+        Ok(())
+    }
+}
+
 impl Store {
     fn persisted(&self, sync: bool) -> Result<()> {
-        if sync || self.sync_always {
-            return self.db.persist(PersistMode::SyncData).map_err(fail);
+        if !sync && !self.sync_always {
+            return Ok(());
         }
-        Ok(())
+        match &self.db {
+            Kind::Plain(db) => db.persist(PersistMode::SyncData),
+            Kind::Optimistic(db, _) => db.persist(PersistMode::SyncData),
+        }
+        .map_err(fail)
     }
 
     fn walk(iter: impl Iterator<Item = ::fjall::Guard>, visit: VisitPair<'_>) -> Result<()> {
@@ -163,6 +225,21 @@ impl Target for Store {
     fn compact(&self) -> Result<()> {
         self.pairs.rotate_memtable_and_wait().map_err(fail)?;
         self.pairs.major_compact().map_err(fail)
+    }
+
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        let Kind::Optimistic(db, pairs) = &self.db else {
+            return Err(not_offered(NAME, "transactions in a store without them").into());
+        };
+        let TransactionKind::ReadWrite { sync } = kind else {
+            return work(&mut Reading(&db.read_tx(), pairs));
+        };
+        let mut txn = db.write_tx().map_err(fail)?;
+        if sync || self.sync_always {
+            txn = txn.durability(Some(PersistMode::SyncData));
+        }
+        work(&mut Writing(&mut txn, pairs))?;
+        txn.commit().map_err(fail)?.map_err(|_| TransactionError::Conflict)
     }
 
     fn stats(&self) -> Option<String> {

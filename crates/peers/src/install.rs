@@ -17,7 +17,7 @@ use esker_lab::error::{LabError, LabErrorKind, Result};
 use sha2::{Digest, Sha256};
 
 use crate::bench::{ENGINES, engine_named};
-use crate::rocksdb::RocksDb;
+use crate::rocksdb::{RocksDb, StoreKind};
 
 /// Release that is installed by default.
 pub const ROCKSDB_VERSION: &str = "11.8.1";
@@ -45,17 +45,21 @@ pub struct Listed {
 /// Name, licence, and instructions to get the engine.
 const ABOUT: &[(&str, &str, &str)] = &[
     ("esker", "MIT or Apache-2.0", "built in"),
+    ("esker-pessimistic", "MIT or Apache-2.0", "built in: its transactions lock their keys"),
     ("leveldb", "BSD-3-Clause", "apt install libleveldb1d; a relative of it: NAME:PATH"),
     (
         "rocksdb",
         "Apache-2.0 or GPL-2.0",
         "esker lab engines install rocksdb; apt install librocksdb7.8",
     ),
+    ("rocksdb-optimistic", "Apache-2.0 or GPL-2.0", "as rocksdb: an OptimisticTransactionDB"),
+    ("rocksdb-pessimistic", "Apache-2.0 or GPL-2.0", "as rocksdb: a TransactionDB"),
     ("lmdb", "OpenLDAP", "apt install liblmdb0"),
     ("wiredtiger", "GPL-2.0 or GPL-3.0", "apt install libwiredtiger0"),
     ("wiredtiger-lsm", "GPL-2.0 or GPL-3.0", "apt install libwiredtiger0"),
     ("berkeleydb", "Sleepycat", "apt install libdb5.3"),
     ("fjall", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
+    ("fjall-optimistic", "MIT or Apache-2.0", "as fjall: an OptimisticTxDatabase"),
     ("redb", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
     ("sled", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
     ("reference", "MIT or Apache-2.0", "built in: a map in memory, to compare answers with"),
@@ -136,7 +140,7 @@ fn install_rocksdb(version: &str, dir: &Path, messages: &mut dyn Write) -> Resul
     let found = fetch(version, &half, messages).and_then(|jar| unpack(&jar, &half));
     let moved = found.and_then(|library| {
         // The library is loaded as a test before it is moved to its final path.
-        RocksDb::load("rocksdb", Some(&library.display().to_string()))?;
+        RocksDb::load("rocksdb", Some(&library.display().to_string()), StoreKind::Plain)?;
         let home = dir.join(format!("rocksdb-{version}"));
         std::fs::create_dir_all(&home).map_err(fail(&home))?;
         let place = home.join(LIBRARY);

@@ -5,7 +5,8 @@ use std::path::Path;
 use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
-use crate::capi::{Common, Handle, Opening, Owned};
+use crate::c_functions::{Common, Handle, Owned};
+use crate::capi::Opening;
 use crate::library::{Loaded, functions, load_installed, load_path};
 
 functions! {
@@ -86,6 +87,7 @@ impl LevelDb {
             sync_always,
             tune_writes: &|_| {},
             pinned: None,
+            transactions: None,
             stats_property: c"leveldb.stats",
         }
     }
@@ -116,6 +118,7 @@ impl Engine for LevelDb {
             checksums: true,
             concurrent_writers: true,
             persistent: true,
+            transactions: false,
         }
     }
 

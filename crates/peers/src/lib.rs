@@ -13,12 +13,14 @@
 
 pub mod bench;
 mod berkeley;
+mod c_functions;
 mod capi;
 #[cfg(feature = "engine")]
 mod esker;
 #[cfg(feature = "rust-engines")]
 mod fjall;
 pub mod install;
+pub mod knobs;
 pub mod lab;
 mod leveldb;
 mod library;
@@ -26,11 +28,16 @@ mod lmdb;
 #[cfg(feature = "rust-engines")]
 mod redb;
 mod rocksdb;
+mod rocksdb_families;
+mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]
 mod sled;
 pub mod subprocess;
+pub mod trace;
+pub mod tune;
 mod wiredtiger;
 pub mod ycsb;
 
 pub use bench::{config, engine_named, run};
 pub use leveldb::LevelDb;
+pub use rocksdb_families::RocksDbFamilies;

@@ -7,8 +7,9 @@ use std::sync::Mutex;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, StoreOptions, Target, VisitMany, VisitPair,
-    get_each, not_offered,
+    Capabilities, Direction, Durability, Engine, StoreOptions, Target, Transaction,
+    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair, get_each,
+    not_offered,
 };
 
 use crate::library::{Loaded, functions, load_installed, load_path};
@@ -100,6 +101,7 @@ impl Engine for Lmdb {
             checksums: false,
             concurrent_writers: false,
             persistent: true,
+            transactions: true,
         }
     }
 
@@ -224,6 +226,15 @@ impl LmdbStore {
         self.check(code)
     }
 
+    /// Syncs all commits so far, if `sync`.
+    fn sync_if(&self, sync: bool) -> Result<()> {
+        if sync {
+            // SAFETY: the environment is open.
+            self.check(unsafe { (self.api.env_sync)(self.env, 1) })?;
+        }
+        Ok(())
+    }
+
     fn write(&self, change: impl FnOnce(Handle) -> c_int) -> Result<()> {
         let mut txn = std::ptr::null_mut();
         let none = std::ptr::null_mut();
@@ -249,7 +260,10 @@ impl LmdbStore {
         }
     }
 
-    fn read<T>(&self, look: impl FnOnce(Handle) -> Result<T>) -> Result<T> {
+    fn read<T, E: From<LabError>>(
+        &self,
+        look: impl FnOnce(Handle) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         let idle = || self.idle_readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let resting = idle().pop();
         let reader = match resting {
@@ -309,6 +323,27 @@ impl LmdbStore {
     }
 }
 
+/// An open transaction, which reads, or reads and writes.
+struct Open<'a> {
+    store: &'a LmdbStore,
+    txn: Handle,
+}
+
+impl Transaction for Open<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool> {
+        Ok(self.store.get_in(self.txn, key, visit)?)
+    }
+
+    fn put(&mut self, key: &[u8], new: &[u8]) -> TransactionResult<()> {
+        let (mut key, mut new) = (value(key), value(new));
+        // SAFETY: the transaction is open; key and value live through the call, which copies them.
+        let code = unsafe {
+            (self.store.api.put)(self.txn, self.store.dbi, &raw mut key, &raw mut new, 0)
+        };
+        Ok(self.store.check(code)?)
+    }
+}
+
 impl Target for LmdbStore {
     fn put(&self, key: &[u8], new: &[u8], sync: bool) -> Result<()> {
         // SAFETY: key and value live through the call, which copies them.
@@ -316,11 +351,7 @@ impl Target for LmdbStore {
             let (mut key, mut new) = (value(key), value(new));
             (self.api.put)(txn, self.dbi, &raw mut key, &raw mut new, 0)
         })?;
-        if sync {
-            // SAFETY: the environment is open.
-            self.check(unsafe { (self.api.env_sync)(self.env, 1) })?;
-        }
-        Ok(())
+        self.sync_if(sync)
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
@@ -365,6 +396,23 @@ impl Target for LmdbStore {
 
     fn compact(&self) -> Result<()> {
         Err(not_offered(&self.engine, "compaction of an open store"))
+    }
+
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        let TransactionKind::ReadWrite { sync } = kind else {
+            return self.read(|txn| work(&mut Open { store: self, txn }));
+        };
+        let mut txn = std::ptr::null_mut();
+        let none = std::ptr::null_mut();
+        // SAFETY: the environment is open.
+        self.check(unsafe { (self.api.txn_begin)(self.env, none, 0, &raw mut txn) })?;
+        if let Err(error) = work(&mut Open { store: self, txn }) {
+            // SAFETY: an open transaction, not used afterwards.
+            unsafe { (self.api.txn_abort)(txn) };
+            return Err(error);
+        }
+        self.finish(txn, 0)?;
+        Ok(self.sync_if(sync)?)
     }
 
     fn stats(&self) -> Option<String> {

@@ -8,11 +8,13 @@ use std::ops::Bound;
 use std::path::Path;
 
 use ::redb::{
-    AccessGuard, Database, Durability as RedbDurability, ReadableDatabase, TableDefinition,
+    AccessGuard, Database, Durability as RedbDurability, ReadableDatabase, ReadableTable,
+    TableDefinition,
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, StoreOptions, Target, VisitPair, not_offered,
+    Capabilities, Direction, Durability, Engine, StoreOptions, Target, Transaction,
+    TransactionKind, TransactionResult, TransactionWork, VisitPair, not_offered,
 };
 
 /// redb, in the version linked into this program.
@@ -42,6 +44,7 @@ impl Engine for Redb {
             checksums: true,
             concurrent_writers: false,
             persistent: true,
+            transactions: true,
         }
     }
 
@@ -97,6 +100,16 @@ impl Store {
     }
 
     fn write(&self, sync: bool, change: impl FnOnce(&mut Pairs<'_>) -> Result<()>) -> Result<()> {
+        self.transaction(sync, change)
+    }
+
+    /// Runs `change` in a write transaction and commits it. After an error of `change` it is rolled
+    /// back.
+    fn transaction<E: From<LabError>>(
+        &self,
+        sync: bool,
+        change: impl FnOnce(&mut Pairs<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let mut txn = self.db.begin_write().map_err(fail)?;
         let durability = match sync || self.sync_always {
             true => RedbDurability::Immediate,
@@ -107,7 +120,36 @@ impl Store {
             let mut table = txn.open_table(PAIRS).map_err(fail)?;
             change(&mut table)?;
         }
-        txn.commit().map_err(fail)
+        Ok(txn.commit().map_err(fail)?)
+    }
+}
+
+/// Reads of a transaction that only reads.
+struct Reading<'a>(&'a ::redb::ReadOnlyTable<&'static [u8], &'static [u8]>);
+
+impl Transaction for Reading<'_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool> {
+        let value = self.0.get(key).map_err(fail)?;
+        Ok(value.inspect(|value| visit(value.value())).is_some())
+    }
+
+    fn put(&mut self, _key: &[u8], _value: &[u8]) -> TransactionResult<()> {
+        Err(not_offered(NAME, "writes in a transaction that only reads").into())
+    }
+}
+
+/// Reads and writes of a write transaction.
+struct Writing<'a, 'b>(&'a mut Pairs<'b>);
+
+impl Transaction for Writing<'_, '_> {
+    fn get(&mut self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> TransactionResult<bool> {
+        let value = self.0.get(key).map_err(fail)?;
+        Ok(value.inspect(|value| visit(value.value())).is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> TransactionResult<()> {
+        self.0.insert(key, value).map_err(fail)?;
+        Ok(())
     }
 }
 
@@ -148,6 +190,15 @@ impl Target for Store {
 
     fn compact(&self) -> Result<()> {
         Err(not_offered(NAME, "compaction of a store in use"))
+    }
+
+    fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
+        if let TransactionKind::ReadWrite { sync } = kind {
+            return self.transaction(sync, |table| work(&mut Writing(table)));
+        }
+        let txn = self.db.begin_read().map_err(fail)?;
+        let table = txn.open_table(PAIRS).map_err(fail)?;
+        work(&mut Reading(&table))
     }
 
     fn stats(&self) -> Option<String> {

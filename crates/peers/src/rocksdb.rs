@@ -5,9 +5,11 @@ use std::path::Path;
 use esker_lab::error::Result;
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
-use crate::capi::{Common, Handle, Opening, Owned, Pinned};
+use crate::c_functions::{Common, Handle, Owned, Pinned};
+use crate::capi::Opening;
 use crate::install::rocksdb_installed;
 use crate::library::{Loaded, functions, load_installed, load_path};
+use crate::rocksdb_transactions::TransactionApi;
 
 functions! {
     /// RocksDB's own functions.
@@ -34,6 +36,19 @@ pub struct RocksDb {
     common: Common,
     own: Own,
     pinned: Pinned,
+    transactions: Option<TransactionApi>,
+    can_compact: bool,
+}
+
+/// Kinds of RocksDB's stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// A store without transactions.
+    Plain,
+    /// An `OptimisticTransactionDB`.
+    Optimistic,
+    /// A `TransactionDB`, whose C interface has no compaction on demand.
+    Pessimistic,
 }
 
 const NAMES: &[&str] = &[
@@ -45,23 +60,40 @@ const NAMES: &[&str] = &[
     "librocksdb.so",
 ];
 
+/// Loads the installed RocksDB or the system's, or the library at `path`.
+pub(crate) fn library(path: Option<&str>) -> Result<Loaded> {
+    match path {
+        Some(path) => load_path(path),
+        // The newest downloaded release takes precedence over the system's.
+        None => match rocksdb_installed() {
+            Some(path) => load_path(&path.display().to_string()),
+            None => load_installed(NAMES, "librocksdb7.8"),
+        },
+    }
+}
+
 impl RocksDb {
     /// Loads the installed RocksDB or the system's, or the library at `path`, named `name` in the
     /// benchmark.
-    pub fn load(name: &str, path: Option<&str>) -> Result<RocksDb> {
-        let library = match path {
-            Some(path) => load_path(path)?,
-            // The newest downloaded release takes precedence over the system's.
-            None => match rocksdb_installed() {
-                Some(path) => load_path(&path.display().to_string())?,
-                None => load_installed(NAMES, "librocksdb7.8")?,
-            },
+    pub fn load(name: &str, path: Option<&str>, kind: StoreKind) -> Result<RocksDb> {
+        let library = library(path)?;
+        let mut common = Common::load(&library, "rocksdb_")?;
+        let mut pinned = Pinned::load(&library, "rocksdb_")?;
+        let transactions = match kind {
+            StoreKind::Plain => None,
+            StoreKind::Optimistic => Some(TransactionApi::load(&library, false)?),
+            StoreKind::Pessimistic => Some(TransactionApi::load(&library, true)?),
         };
+        if let Some(transactions) = &transactions {
+            transactions.replace(&mut common, &mut pinned);
+        }
         Ok(RocksDb {
             name: name.into(),
-            common: Common::load(&library, "rocksdb_")?,
+            common,
             own: Own::load(&library, "rocksdb_")?,
-            pinned: Pinned::load(&library, "rocksdb_")?,
+            pinned,
+            transactions,
+            can_compact: kind != StoreKind::Pessimistic,
             library,
         })
     }
@@ -116,10 +148,11 @@ impl Engine for RocksDb {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             sync: true,
-            compact: true,
+            compact: self.can_compact,
             checksums: true,
             concurrent_writers: true,
             persistent: true,
+            transactions: self.transactions.is_some(),
         }
     }
 
@@ -176,6 +209,7 @@ impl Engine for RocksDb {
                 sync_always: options.durability == Durability::Sync,
                 tune_writes: &tune,
                 pinned: Some(self.pinned),
+                transactions: self.transactions,
                 stats_property: c"rocksdb.stats",
             },
         )

@@ -37,6 +37,7 @@ impl Engine for Sled {
             checksums: true,
             concurrent_writers: true,
             persistent: true,
+            transactions: false,
         }
     }
 

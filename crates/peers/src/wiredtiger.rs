@@ -201,6 +201,7 @@ impl Engine for WiredTiger {
             checksums: true,
             concurrent_writers: true,
             persistent: true,
+            transactions: false,
         }
     }
 

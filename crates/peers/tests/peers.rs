@@ -7,7 +7,21 @@ use esker_peers::{config, engine_named, run};
 
 const TASKS: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,readhot,\
 seekrandom,readseq,readreverse,compact,readrandom,readwhilewriting,deleterandom,readseq,open,\
-readrandom,fill100K,readrandom,deleteseq,readreverse,stats";
+readrandom,fill100K,readrandom,deleteseq,readreverse,fillaccounts,randomtransaction,\
+zipfiantransaction,readtransaction,randomtransactionsync,updaterandom,open,zipfiantransactionsync,\
+readseq,stats";
+
+/// Engines whose transactions are measured.
+const WITH_TRANSACTIONS: &[&str] = &[
+    "esker",
+    "esker-pessimistic",
+    "rocksdb-optimistic",
+    "rocksdb-pessimistic",
+    "lmdb",
+    "fjall-optimistic",
+    "redb",
+    "reference",
+];
 
 fn bench(engine: &str, flags: &[(&str, &str)]) {
     if let Err(error) = engine_named(engine, None) {
@@ -33,6 +47,17 @@ fn bench(engine: &str, flags: &[(&str, &str)]) {
     assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&messages));
     let tasks = TASKS.split(',').count();
     assert_eq!(outcome.record.samples.len(), 2 * tasks);
+    for sample in &outcome.record.samples {
+        let is_transaction = sample.task.contains("transaction") && !sample.task.ends_with("sync");
+        if is_transaction {
+            let runs = WITH_TRANSACTIONS.contains(&engine);
+            assert_eq!(!sample.not_available, runs, "{sample:?}");
+            assert_eq!(sample.transactions.is_some(), runs, "{sample:?}");
+        }
+        if let Some(expected) = sample.found_expected {
+            assert_eq!(sample.found, Some(expected), "{sample:?}");
+        }
+    }
     let filled = outcome.record.samples.iter().find(|sample| sample.task == "fillrandom");
     let amplification = filled.and_then(|sample| sample.write_amplification);
     assert_eq!(amplification.is_some(), engine != "reference", "{filled:?}");
@@ -75,6 +100,21 @@ fn rocksdb_does_every_task() {
 }
 
 #[test]
+fn rocksdb_optimistic_does_every_task() {
+    bench_all_ways("rocksdb-optimistic");
+}
+
+#[test]
+fn rocksdb_pessimistic_does_every_task() {
+    bench_all_ways("rocksdb-pessimistic");
+}
+
+#[test]
+fn fjall_optimistic_does_every_task() {
+    bench_all_ways("fjall-optimistic");
+}
+
+#[test]
 fn sled_does_every_task() {
     bench_all_ways("sled");
 }
@@ -98,6 +138,40 @@ fn reference_does_every_task() {
 #[cfg(feature = "engine")]
 fn esker_does_every_task() {
     bench_all_ways("esker");
+}
+
+#[test]
+#[cfg(feature = "engine")]
+fn esker_pessimistic_does_every_task() {
+    bench_all_ways("esker-pessimistic");
+}
+
+#[test]
+#[cfg(feature = "engine")]
+fn transactions_work_over_keyspaces() {
+    for engine in ["esker", "esker-pessimistic"] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let db = dir.path().display().to_string();
+        let mut settings = config();
+        let tasks = "fillaccounts,zipfiantransaction,readtransaction,updaterandom";
+        for (flag, value) in [
+            ("engines", engine),
+            ("num", "2000"),
+            ("threads", "3"),
+            ("record", "none"),
+            ("db", &db),
+            ("repetitions", "1"),
+            ("esker.keyspaces", "16"),
+            ("benchmarks", tasks),
+        ] {
+            settings.set(flag, value).expect("a flag");
+        }
+        let mut messages = Vec::new();
+        let outcome = run(&settings, &mut Vec::new(), &mut messages).expect("runs");
+        assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&messages));
+        let counts = outcome.record.samples.iter().filter(|s| s.transactions.is_some());
+        assert_eq!(counts.count(), 2);
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::ledger::{Ledger, Op};
 use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Step, Theme, script, tiny_options};
-use esker_testkit::campaign::script_run::ScriptRun;
+use esker_testkit::campaign::script_run::{PlantedBug, ScriptRun};
 use esker_testkit::campaign::tally::{Tally, Verdict};
 use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 /// Runs the cuts of a script about `theme` on a disk with these flaws.
 fn cuts_on(theme: Theme, flaws: Flaws, depth: u32) -> Tally {
-    let effort = Effort { seeds: 1, nest_one_in: 10, depth, flaws };
+    let effort = Effort { seeds: 1, nest_one_in: 10, depth, flaws, bug: PlantedBug::None };
     cuts::run(&script(Policy::Leveled, theme, 3, 60), &effort)
 }
 
@@ -52,8 +52,8 @@ fn ignored_directory_syncs_are_detected() {
 fn ignored_directory_syncs_are_detected_during_repair() {
     let store = Store::make(Policy::Leveled, Theme::Mixed, 7, 40, false);
     let flaws = Flaws { dir_sync_ignored: true, ..Flaws::default() };
-    let tally =
-        repair_failures::cuts(&store, &Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws });
+    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug: PlantedBug::None };
+    let tally = repair_failures::cuts(&store, &effort);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
@@ -150,18 +150,53 @@ fn ignored_sync_markers_are_detected() {
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
 
+/// Runs the cuts of scripts with this bug, and returns them with the number of steps in which the
+/// bug could show.
+fn cuts_with(bug: PlantedBug) -> Tally {
+    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+    let mut all = Tally::default();
+    for (seed, policy) in Policy::ALL.iter().enumerate() {
+        all.merge(cuts::run(&script(*policy, Theme::Keyspaces, seed as u64, 40), &effort));
+    }
+    all
+}
+
+#[test]
+fn whole_batches_over_several_keyspaces_pass() {
+    let tally = cuts_with(PlantedBug::None);
+    assert!(tally.failures.is_empty(), "{}", tally.report());
+    for what in ["batches over several keyspaces", "transactions over several keyspaces"] {
+        assert!(tally.of(what) >= 5, "{:?}", tally.counts);
+    }
+    assert!(tally.of("conflicts") >= 5, "{:?}", tally.counts);
+}
+
+#[test]
+fn torn_batch_over_several_keyspaces_is_detected() {
+    let tally = cuts_with(PlantedBug::TornBatch);
+    let torn = tally.failures.iter().filter(|f| f.message.contains("no number of first batches"));
+    assert!(torn.count() > 0, "{:?} {}", tally.counts, tally.report());
+}
+
+#[test]
+fn lost_update_is_detected() {
+    let tally = cuts_with(PlantedBug::LostUpdate);
+    let lost = tally.failures.iter().filter(|f| f.message.contains("lost update"));
+    assert!(lost.count() > 0, "{:?} {}", tally.counts, tally.report());
+}
+
 #[test]
 fn forgotten_write_is_detected() {
     let fs = MemFs::new();
     fs.create_dir(Path::new("/data")).unwrap();
-    let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
     let options = Options { ..tiny_options() };
     let mut script_run = ScriptRun::new(fs, options, ledger.clone());
     script_run.open().unwrap();
-    let op = Op::Put(b"k".to_vec(), b"v".to_vec());
+    let op = Op::Put(0, b"k".to_vec(), b"v".to_vec());
     script_run.step(&Step::Write(vec![op], true)).unwrap();
     assert!(script_run.read().is_ok());
-    ledger.lock().attempt(&[Op::Put(b"forgotten".to_vec(), Vec::new())]);
+    ledger.lock().attempt(&[Op::Put(0, b"forgotten".to_vec(), Vec::new())]);
     ledger.lock().acknowledge(true);
     assert!(script_run.read().is_err());
 }

@@ -2,9 +2,11 @@
 
 use std::ffi::c_char;
 
+use esker::Batch;
+
 use super::batch::esker_batch_t;
 use super::common::write_options;
-use super::store::esker_db_t;
+use super::store::{esker_db_t, on};
 use crate::failure::{attempt, there};
 use crate::ffi;
 
@@ -48,6 +50,53 @@ pub unsafe extern "C" fn esker_delete(
             Ok(esker_db_t::open(db)?.delete_with(key, &options)?)
         });
         ffi::code(outcome, message)
+    }
+}
+
+/// Deletes a key, and sets `*existed` to 1 if it existed, else to 0. No write of another thread
+/// comes between the check and the delete. The check may read a file, so `esker_delete` is cheaper.
+/// `existed` may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_remove(
+    db: Option<&esker_db_t>,
+    key: *const u8,
+    key_len: usize,
+    existed: Option<&mut u8>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(db, message, |db| {
+            let removed = db.remove(ffi::bytes(key, key_len, "key")?)?;
+            if let Some(existed) = existed {
+                *existed = u8::from(removed);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Deletes the keys from `start` (inclusive) to `end` (exclusive) with one range deletion.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_delete_range(
+    db: Option<&esker_db_t>,
+    start: *const u8,
+    start_len: usize,
+    end: *const u8,
+    end_len: usize,
+    durability: i32,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(db, message, |db| {
+            let options = write_options(durability)?;
+            let start = ffi::bytes(start, start_len, "start")?;
+            let end = ffi::bytes(end, end_len, "end")?;
+            let mut batch = Batch::new();
+            batch.delete_range(start, end);
+            Ok(db.write_with(&batch, &options)?)
+        })
     }
 }
 

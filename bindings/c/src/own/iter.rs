@@ -2,8 +2,11 @@
 
 use std::ffi::c_char;
 use std::ops::Bound;
+use std::sync::Arc;
 
-use esker::{DbIterator, KeyBounds};
+use esker::{KeyBounds, TransactionIterator};
+use esker_bindings::cursor::Cursor;
+use esker_bindings::handle::Handle;
 
 use super::read::{esker_snapshot_t, read_options};
 use super::store::{esker_db_t, optional};
@@ -11,41 +14,72 @@ use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
 /// An iterator over the keys of a keyspace. It reads the state at its creation, or the given
-/// snapshot. It may be used by one thread at a time, and freed before or after the store.
+/// snapshot, or a transaction. It may be used by one thread at a time, and freed before or after
+/// the store and the transaction.
 pub struct esker_iter_t {
     walk: Walk,
+    /// The store of a transaction. A move of such an iterator uses the state of the transaction,
+    /// which a call of the transaction may have locked when it calls a comparator.
+    store: Option<Arc<Handle>>,
 }
 
 impl esker_iter_t {
     /// Returns the handle of a new iterator.
-    pub(super) fn give(iter: DbIterator) -> *mut esker_iter_t {
-        Box::into_raw(Box::new(esker_iter_t { walk: Walk::new(iter) }))
+    pub(super) fn give(iter: impl Into<Cursor>) -> *mut esker_iter_t {
+        Box::into_raw(Box::new(esker_iter_t { walk: Walk::new(iter), store: None }))
+    }
+
+    /// Returns the handle of a new iterator of a transaction.
+    pub(super) fn give_of_transaction(
+        iter: TransactionIterator,
+        store: Arc<Handle>,
+    ) -> *mut esker_iter_t {
+        Box::into_raw(Box::new(esker_iter_t { walk: Walk::new(iter), store: Some(store) }))
+    }
+
+    /// Fails within a comparator or filter of the transaction's store.
+    #[inline]
+    fn check(&self) -> Outcome<()> {
+        Ok(self.store.as_ref().map_or(Ok(()), |store| store.check_reentry())?)
+    }
+
+    /// Moves to an absolute position.
+    fn seek(&mut self, seek: impl FnOnce(&mut Cursor) -> Outcome<()>) {
+        let checked = self.check();
+        self.walk.seek(|cursor| checked.and_then(|()| seek(cursor)));
+    }
+
+    /// Moves by one key.
+    #[inline]
+    fn run(&mut self, advance: impl FnOnce(&mut Cursor) -> Outcome<()>) {
+        let checked = self.check();
+        self.walk.run(|cursor| checked.and_then(|()| advance(cursor)));
     }
 }
 
 /// An iterator and its first failure since the last seek.
 pub struct Walk {
-    iter: DbIterator,
+    cursor: Cursor,
     failed: Option<Failure>,
 }
 
 impl Walk {
     /// Wraps `iter` at its current position.
-    pub fn new(iter: DbIterator) -> Walk {
-        Walk { iter, failed: None }
+    pub fn new(iter: impl Into<Cursor>) -> Walk {
+        Walk { cursor: iter.into(), failed: None }
     }
 
     /// Moves to an absolute position, and clears an earlier failure.
-    pub fn seek(&mut self, seek: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
+    pub fn seek(&mut self, seek: impl FnOnce(&mut Cursor) -> Outcome<()>) {
         self.failed = None;
         self.run(seek);
     }
 
     /// Runs a move and keeps its first failure.
     #[inline]
-    pub fn run(&mut self, advance: impl FnOnce(&mut DbIterator) -> Outcome<()>) {
-        let iter = &mut self.iter;
-        if let Err(failure) = attempt(|| advance(iter)) {
+    pub fn run(&mut self, advance: impl FnOnce(&mut Cursor) -> Outcome<()>) {
+        let cursor = &mut self.cursor;
+        if let Err(failure) = attempt(|| advance(cursor)) {
             self.failed.get_or_insert(failure);
         }
     }
@@ -53,19 +87,19 @@ impl Walk {
     /// Returns whether the iterator is at a key and no move has failed.
     #[inline]
     pub fn valid(&self) -> bool {
-        self.failed.is_none() && self.iter.valid()
+        self.failed.is_none() && self.cursor.valid()
     }
 
     /// Returns the current key.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        self.iter.key()
+        self.cursor.key()
     }
 
     /// Returns the current value.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        self.iter.value()
+        self.cursor.value()
     }
 
     /// Returns the first failure since the last seek.
@@ -121,11 +155,17 @@ pub unsafe extern "C" fn esker_iter_create(
     }
 }
 
-/// Frees an iterator.
+/// Frees an iterator. An iterator of a transaction is not freed within a comparator or filter of
+/// its store.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_destroy(iter: Option<Box<esker_iter_t>>) {
     let _ = attempt(|| {
-        drop(iter);
+        if let Some(iter) = iter {
+            match iter.check() {
+                Ok(()) => drop(iter),
+                Err(_) => std::mem::forget(iter),
+            }
+        }
         Ok(())
     });
 }
@@ -140,7 +180,7 @@ pub extern "C" fn esker_iter_valid(iter: Option<&esker_iter_t>) -> u8 {
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_seek_to_first(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.seek(|iter| Ok(iter.seek_to_first()?));
+        iter.seek(|cursor| Ok(cursor.seek_to_first()?));
     }
 }
 
@@ -148,7 +188,7 @@ pub extern "C" fn esker_iter_seek_to_first(iter: Option<&mut esker_iter_t>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_seek_to_last(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.seek(|iter| Ok(iter.seek_to_last()?));
+        iter.seek(|cursor| Ok(cursor.seek_to_last()?));
     }
 }
 
@@ -162,7 +202,7 @@ pub unsafe extern "C" fn esker_iter_seek(
     if let Some(iter) = iter {
         // SAFETY: the caller meets the header's contract for buffers.
         let key = unsafe { ffi::bytes(key, key_len, "key") };
-        iter.walk.seek(|iter| Ok(iter.seek(key?)?));
+        iter.seek(|cursor| Ok(cursor.seek(key?)?));
     }
 }
 
@@ -176,7 +216,7 @@ pub unsafe extern "C" fn esker_iter_seek_for_prev(
     if let Some(iter) = iter {
         // SAFETY: the caller meets the header's contract for buffers.
         let key = unsafe { ffi::bytes(key, key_len, "key") };
-        iter.walk.seek(|iter| Ok(iter.seek_for_prev(key?)?));
+        iter.seek(|cursor| Ok(cursor.seek_for_prev(key?)?));
     }
 }
 
@@ -184,7 +224,7 @@ pub unsafe extern "C" fn esker_iter_seek_for_prev(
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_next(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.run(|iter| Ok(iter.move_next()?));
+        iter.run(|cursor| Ok(cursor.move_next()?));
     }
 }
 
@@ -192,7 +232,7 @@ pub extern "C" fn esker_iter_next(iter: Option<&mut esker_iter_t>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_iter_prev(iter: Option<&mut esker_iter_t>) {
     if let Some(iter) = iter {
-        iter.walk.run(|iter| Ok(iter.move_prev()?));
+        iter.run(|cursor| Ok(cursor.move_prev()?));
     }
 }
 

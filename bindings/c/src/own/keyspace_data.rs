@@ -7,7 +7,7 @@ use esker::Batch;
 use super::common::write_options;
 use super::iter::{bounds, esker_iter_t};
 use super::keyspace::{OpenKeyspace, esker_keyspace_t};
-use super::read::{ValuePlace, esker_snapshot_t, esker_visit_value_t, read_options};
+use super::read::{ValuePlace, esker_snapshot_t, esker_visit_value_t, multi_get, read_options};
 use super::store::optional;
 use crate::failure::{Outcome, attempt, there};
 use crate::ffi;
@@ -196,21 +196,9 @@ pub unsafe extern "C" fn esker_keyspace_multi_get(
     // `count` items.
     unsafe {
         let outcome = attempt(|| {
-            let values = ffi::array_mut(values, count, "array of values")?;
-            let value_lens = ffi::array_mut(value_lens, count, "array of lengths of values")?;
-            values.fill(std::ptr::null_mut());
-            value_lens.fill(0);
-            let starts = ffi::array(keys, count, "array of keys")?;
-            let lens = ffi::array(key_lens, count, "array of lengths of keys")?;
-            let keys = starts.iter().zip(lens);
-            let keys = keys.map(|(start, len)| ffi::bytes(*start, *len, "key"));
-            let keys = keys.collect::<Outcome<Vec<&[u8]>>>()?;
-            let found = esker_keyspace_t::open(keyspace)?.multi_get(&keys)?;
-            let places = values.iter_mut().zip(value_lens);
-            for ((value, value_len), found) in places.zip(found) {
-                ValuePlace::new(Some(value), Some(value_len))?.give(found);
-            }
-            Ok(())
+            multi_get(count, (keys, key_lens), (values, value_lens), |keys| {
+                Ok(esker_keyspace_t::open(keyspace)?.multi_get(keys)?)
+            })
         });
         ffi::code(outcome, message)
     }

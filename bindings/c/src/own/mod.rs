@@ -5,6 +5,7 @@
 //! 2. The objects that a handle was created from may be freed before the handle.
 //! 3. A batch, a buffer or a path is borrowed only for the duration of a call.
 
+pub mod backup;
 pub mod batch;
 pub mod common;
 pub mod db;
@@ -14,3 +15,5 @@ pub mod keyspace_data;
 pub mod options;
 pub mod read;
 pub mod store;
+pub mod transaction;
+pub mod transaction_data;

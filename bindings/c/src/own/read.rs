@@ -1,10 +1,10 @@
-//! `esker_get` and snapshots.
+//! `esker_get`, `esker_multi_get` and snapshots.
 
 use std::ffi::{c_char, c_void};
 
 use esker::{ReadOptions, Slice, Snapshot};
 
-use super::store::esker_db_t;
+use super::store::{esker_db_t, on};
 use crate::failure::{Outcome, attempt, there};
 use crate::ffi;
 
@@ -137,5 +137,78 @@ pub unsafe extern "C" fn esker_get_visit(
             Ok(())
         });
         ffi::code(outcome, message)
+    }
+}
+
+/// Returns the values of many keys to the caller.
+///
+/// # Safety
+/// As for [`ffi::array`], [`ffi::array_mut`] and [`ffi::bytes`] of each key.
+pub(super) unsafe fn multi_get(
+    count: usize,
+    (keys, key_lens): (*const *const u8, *const usize),
+    (values, value_lens): (*mut *mut u8, *mut usize),
+    read: impl FnOnce(&[&[u8]]) -> Outcome<Vec<Option<Slice>>>,
+) -> Outcome<()> {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let values = ffi::array_mut(values, count, "array of values")?;
+        let value_lens = ffi::array_mut(value_lens, count, "array of lengths of values")?;
+        values.fill(std::ptr::null_mut());
+        value_lens.fill(0);
+        let starts = ffi::array(keys, count, "array of keys")?;
+        let lens = ffi::array(key_lens, count, "array of lengths of keys")?;
+        let keys = starts.iter().zip(lens);
+        let keys = keys.map(|(start, len)| ffi::bytes(*start, *len, "key"));
+        let found = read(&keys.collect::<Outcome<Vec<&[u8]>>>()?)?;
+        for ((value, value_len), found) in values.iter_mut().zip(value_lens).zip(found) {
+            ValuePlace::new(Some(value), Some(value_len))?.give(found);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the values of `count` keys as of one moment. `keys` and `key_lens` have the keys. `values`
+/// and `value_lens` have `count` places each. A place gets a copy of the value, which must be freed
+/// with `esker_free`, or NULL if the key is missing. A failed call sets every place to NULL, unless
+/// one of the last two arrays is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_multi_get(
+    db: Option<&esker_db_t>,
+    count: usize,
+    keys: *const *const u8,
+    key_lens: *const usize,
+    values: *mut *mut u8,
+    value_lens: *mut usize,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages; the arrays have
+    // `count` items.
+    unsafe {
+        let outcome = attempt(|| {
+            multi_get(count, (keys, key_lens), (values, value_lens), |keys| {
+                Ok(esker_db_t::open(db)?.multi_get(keys)?)
+            })
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Sets `*found` to 1 if the store has the key, else to 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_contains(
+    db: Option<&esker_db_t>,
+    key: *const u8,
+    key_len: usize,
+    found: Option<&mut u8>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(db, message, |db| {
+            let place = there(found, "place for the result")?;
+            *place = u8::from(db.contains_key(ffi::bytes(key, key_len, "key")?)?);
+            Ok(())
+        })
     }
 }

@@ -42,7 +42,7 @@ impl esker_db_t {
     }
 }
 
-fn fs_of(options: Option<&esker_options_t>) -> Arc<dyn Fs> {
+pub(super) fn fs_of(options: Option<&esker_options_t>) -> Arc<dyn Fs> {
     options.and_then(|o| o.fs.clone()).unwrap_or_else(|| OsFs::shared())
 }
 
@@ -93,8 +93,9 @@ pub unsafe extern "C" fn esker_open_read_only(
     })
 }
 
-/// Closes the store and waits for running calls. Later calls, also on its keyspaces, fail with
-/// `ESKER_CLOSED`. Existing iterators and snapshots stay readable until the store is opened again,
+/// Closes the store and waits for running calls. Later calls, also on its keyspaces and
+/// transactions, fail with `ESKER_CLOSED`, as does a call that waits for a lock of another
+/// transaction. Transactions that have not ended are never committed. Existing iterators and snapshots stay readable until the store is opened again,
 /// removed or repaired. After that they may fail, but they never return wrong data. Closing twice
 /// is allowed.
 #[unsafe(no_mangle)]
@@ -290,6 +291,25 @@ pub unsafe extern "C" fn esker_property(
         Ok(properties::property(&*esker_db_t::open(db)?, name))
     });
     found.ok().flatten().map_or(std::ptr::null_mut(), |text| ffi::give_text(&text))
+}
+
+/// Sets `*text` to the metrics of the store in the OpenMetrics text format 1.0, with the content type
+/// `application/openmetrics-text; version=1.0.0; charset=utf-8`. `docs/metrics.md` lists them. The
+/// text must be freed with `esker_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_openmetrics(
+    db: Option<&esker_db_t>,
+    text: Option<&mut *mut c_char>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let place = there(text, "place for the text")?;
+        *place = std::ptr::null_mut();
+        *place = ffi::give_text(&esker_db_t::open(db)?.metrics().to_openmetrics());
+        Ok(())
+    });
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
 }
 
 /// Reads and checks every byte of the store. Fails with `ESKER_CORRUPTION` and a message with one

@@ -24,7 +24,7 @@ const OK: i32 = 0;
 pub type Refused = (i32, String);
 
 /// Returns an error for a failed call.
-fn checked(code: i32, mut message: *mut c_char) -> Result<(), Refused> {
+pub fn checked(code: i32, mut message: *mut c_char) -> Result<(), Refused> {
     let text = taken(&mut message);
     assert_eq!(code == OK, text.is_empty(), "code {code}: {text}");
     if code == OK { Ok(()) } else { Err((code, text)) }
@@ -43,7 +43,11 @@ pub struct Store(*mut esker_db_t);
 
 impl Store {
     pub fn open(options: &esker_options_t) -> Result<Store, Refused> {
-        let path = c_path(Path::new("/store"));
+        Store::open_at("/store", options)
+    }
+
+    pub fn open_at(path: &str, options: &esker_options_t) -> Result<Store, Refused> {
+        let path = c_path(Path::new(path));
         let (mut db, mut message) = (null_mut(), null_mut());
         // SAFETY: borrowed for the call.
         let code =

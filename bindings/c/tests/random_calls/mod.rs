@@ -4,3 +4,4 @@ pub mod keyspaces;
 pub mod leveldb;
 pub mod model;
 pub mod own;
+pub mod transactions;

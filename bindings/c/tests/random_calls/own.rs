@@ -222,7 +222,8 @@ impl RandomCalls {
             0..3 => self.open(),
             3..11 => self.write(),
             11..16 => self.batch(),
-            16..22 => self.read(),
+            16..21 => self.read(),
+            21 => self.read_many(),
             22..24 => self.snapshot(),
             24..33 => self.iterator(),
             33..37 => self.maintenance(),
@@ -277,6 +278,9 @@ impl RandomCalls {
         let durability = self.rng.below(6) as i32 - 1;
         let known = (0..=3).contains(&durability);
         let mut message = null_mut();
+        if self.rng.chance(6) {
+            return self.remove(key, k);
+        }
         // SAFETY: buffers are borrowed; an impossible length is refused before the read.
         unsafe {
             let place = Some(&mut message);
@@ -296,6 +300,29 @@ impl RandomCalls {
                 self.content.apply(&Op::Put(key, value));
             }
         }
+    }
+
+    /// Removes a key, or deletes a range of keys.
+    fn remove(&mut self, key: Vec<u8>, k: InputBuffer) {
+        let end = self.rng.key();
+        let (e, mut existed) = (input_buffer(&mut self.rng, &end), 7);
+        let is_range = self.rng.chance(2);
+        // SAFETY: as in `write`.
+        let code = unsafe {
+            match is_range {
+                true => esker_delete_range(self.db(), k.start, k.len, e.start, e.len, 2, None),
+                false => esker_remove(self.db(), k.start, k.len, Some(&mut existed), None),
+            }
+        };
+        self.expect(k.fine && (e.fine || !is_range), code);
+        if code != OK {
+            return;
+        }
+        if is_range {
+            return self.content.apply(&Op::DeleteRange(key, end));
+        }
+        assert_eq!(existed == 1, self.content.get(&key).is_some());
+        self.content.apply(&Op::Delete(key));
     }
 
     fn batch(&mut self) {
@@ -409,6 +436,39 @@ impl RandomCalls {
         self.expect(k.fine && self.belongs(snapshot_index), code);
         if code == OK {
             assert_eq!(found, expected, "{}", key.escape_ascii());
+        }
+    }
+
+    /// Reads several keys at once, and asks for one of them.
+    fn read_many(&mut self) {
+        let keys: Vec<Vec<u8>> = (0..self.rng.below(4)).map(|_| self.rng.key()).collect();
+        let buffers: Vec<InputBuffer> =
+            keys.iter().map(|key| input_buffer(&mut self.rng, key)).collect();
+        let starts: Vec<*const u8> = buffers.iter().map(|buffer| buffer.start).collect();
+        let lens: Vec<usize> = buffers.iter().map(|buffer| buffer.len).collect();
+        let (mut values, mut value_lens) = (vec![null_mut(); keys.len()], vec![7; keys.len()]);
+        // SAFETY: as in `write`; the arrays have as many items as there are keys; values are copied
+        // and freed.
+        unsafe {
+            let (v, l) = (values.as_mut_ptr(), value_lens.as_mut_ptr());
+            let (s, s_len, count) = (starts.as_ptr(), lens.as_ptr(), keys.len());
+            let code = esker_multi_get(self.db(), count, s, s_len, v, l, None);
+            self.expect(buffers.iter().all(|buffer| buffer.fine), code);
+            for (at, key) in keys.iter().enumerate() {
+                let (value, len) = (values[at], value_lens[at]);
+                let found =
+                    (!value.is_null()).then(|| std::slice::from_raw_parts(value, len).to_vec());
+                esker_free(value.cast());
+                let expected = self.content.get(key).filter(|_| code == OK);
+                assert_eq!(found.as_deref(), expected, "{}", key.escape_ascii());
+                let (buffer, mut has) = (buffers[at], 7);
+                let place = Some(&mut has);
+                let asked = esker_contains(self.db(), buffer.start, buffer.len, place, None);
+                self.expect(buffer.fine, asked);
+                let expected =
+                    if asked == OK { u8::from(self.content.get(key).is_some()) } else { 7 };
+                assert_eq!(has, expected);
+            }
         }
     }
 

@@ -15,6 +15,9 @@ plyvel. In addition, a database has the methods of a mapping, and takes Esker's 
             print(key, value)
         users = db.keyspace("users")
         users[b"7"] = b"Ada"
+        with db.transaction() as transaction:
+            name = transaction.get(b"7", keyspace=users)
+            transaction.put(b"name", name)
 
 Failures raise ``esker.Error`` or a subclass. Calls on closed objects raise ``RuntimeError``.
 """
@@ -23,7 +26,15 @@ import atexit as _atexit
 import os as _os
 
 from . import _esker
-from ._errors import CorruptionError, Error, IOError, IteratorInvalidError
+from ._errors import (
+    BusyError,
+    ConflictError,
+    CorruptionError,
+    DeadlockError,
+    Error,
+    IOError,
+    IteratorInvalidError,
+)
 from ._esker import (
     DB,
     Backup,
@@ -33,7 +44,9 @@ from ._esker import (
     Option,
     PrefixedDB,
     RawIterator,
+    Savepoint,
     Snapshot,
+    Transaction,
     WriteBatch,
     destroy_db,
     list_backups,
@@ -49,8 +62,11 @@ __version__ = _esker.version()
 __all__ = [
     "Backup",
     "BackupReport",
+    "BusyError",
+    "ConflictError",
     "CorruptionError",
     "DB",
+    "DeadlockError",
     "Error",
     "IOError",
     "Iterator",
@@ -60,7 +76,9 @@ __all__ = [
     "Option",
     "PrefixedDB",
     "RawIterator",
+    "Savepoint",
     "Snapshot",
+    "Transaction",
     "WriteBatch",
     "destroy_db",
     "list_backups",

@@ -31,6 +31,33 @@ class IteratorInvalidError(Error):
     """A raw iterator is not at a key."""
 
 
-for _class in (Error, IOError, CorruptionError, IteratorInvalidError):
+class ConflictError(Error):
+    """A transaction conflicts with another commit. Nothing was written; run it again.
+
+    ``DB.transact`` does that.
+    """
+
+
+class DeadlockError(ConflictError):
+    """Transactions wait for each other's locks; the message names them.
+
+    Roll the transaction back and run it again. ``DB.transact`` does that.
+    """
+
+
+class BusyError(Error):
+    """The wait for a lock ended without the lock. Nothing was written."""
+
+
+_classes = (
+    Error,
+    IOError,
+    CorruptionError,
+    IteratorInvalidError,
+    ConflictError,
+    DeadlockError,
+    BusyError,
+)
+for _class in _classes:
     _class.__module__ = "esker"
-del _class
+del _class, _classes

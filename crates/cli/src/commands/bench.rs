@@ -10,6 +10,8 @@ use clap::Args;
 use esker_lab::BenchConfig;
 use esker_lab::error::LabError;
 use esker_lab::run::config::{BuiltFrom, FLAGS};
+use esker_lab::workload::tasks::TASKS;
+use esker_peers::bench::ENGINES;
 
 use super::stdout;
 use crate::args::Global;
@@ -85,6 +87,14 @@ fn help() -> Outcome {
         let flag = if value.is_empty() { format!("--{name}") } else { format!("--{name}={value}") };
         writeln!(out, "  {flag:<32} {what}")?;
     }
+    writeln!(
+        out,
+        "\nTasks of --benchmarks, in any order; they run on one store, one after another:\n"
+    )?;
+    for task in TASKS {
+        writeln!(out, "  {:<32} {}", task.name, task.about)?;
+    }
+    writeln!(out, "\nEngines: {}; see `esker lab engines`.", ENGINES.join(", "))?;
     writeln!(out, "\nEach store option of Esker is also a flag: see `esker options`.")?;
     out.flush()?;
     Ok(0)

@@ -4,18 +4,17 @@
 //! Invariants:
 //! 1. The new store is kept only if it reads back with the pair count and checksum of the source.
 //! 2. Any failure removes the new store.
-//! 3. Pairs are only read from the source. The other engine's library may write there to recover
-//!    its log.
+//! 3. Pairs are only read from the source. LevelDB's library may write there to recover its log;
+//!    RocksDB's opens it read-only.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use esker::internals::checksum;
-use esker::internals::foreign;
-use esker::{Batch, Db, ErrorKind, WriteOptions};
-use esker_lab::target::Direction;
-use esker_peers::LevelDb;
+use esker::internals::{DEFAULT_KEYSPACE, checksum, foreign};
+use esker::{Batch, Db, ErrorKind, Keyspace, KeyspaceOptions, WriteOptions};
+use esker_lab::target::{Direction, VisitPair};
+use esker_peers::{LevelDb, RocksDbFamilies};
 use serde_json::json;
 
 use super::{counted, print};
@@ -33,6 +32,8 @@ const BATCH_BYTES: usize = 1 << 20;
 enum Engine {
     /// LevelDB with bytewise key order
     Leveldb,
+    /// RocksDB with bytewise key order; a column family becomes the keyspace of the same name
+    Rocksdb,
 }
 
 /// Arguments of `import`.
@@ -41,7 +42,8 @@ pub struct ImportArgs {
     /// Engine of the source store
     #[arg(value_enum)]
     engine: Engine,
-    /// Directory of the store to read; closed, with free space, since its library recovers its log
+    /// Directory of the store to read; closed. LevelDB's library recovers its log, so it needs free
+    /// space there
     source: PathBuf,
     /// New store directory; must not contain a store
     db: PathBuf,
@@ -66,54 +68,106 @@ impl Sums {
     }
 }
 
+/// The totals of a keyspace, by its name.
+type Imported = (String, Sums);
+
 /// Copies the store, reads it back and compares the totals.
 pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
-    let Engine::Leveldb = args.engine;
-    check_source(&args.source)?;
     refuse_store(&args.db)?;
-    let leveldb = LevelDb::load("LevelDB", args.library.as_deref())?;
-    let source = leveldb.open_as_it_is(&args.source)?;
+    let library = args.library.as_deref();
+    let started = Instant::now();
+    let imported = match args.engine {
+        Engine::Leveldb => {
+            check_source(&args.source, foreign::LEVELDB)?;
+            let leveldb = LevelDb::load("LevelDB", library)?;
+            let source = leveldb.open_as_it_is(&args.source)?;
+            import(args, global, |db| {
+                let scan = |visit: VisitPair<'_>| source.scan(Direction::Forward, visit);
+                Ok(vec![copy(db, DEFAULT_KEYSPACE, scan)?])
+            })?
+        }
+        Engine::Rocksdb => {
+            check_source(&args.source, foreign::ROCKSDB)?;
+            let source = RocksDbFamilies::open(library, &args.source)?;
+            import(args, global, |db| {
+                let names = source.names().iter().enumerate();
+                let copied = names.map(|(at, name)| {
+                    copy(db, name, |visit: VisitPair<'_>| source.scan(at, visit))
+                });
+                copied.collect()
+            })?
+        }
+    };
+    report(&imported, started.elapsed().as_secs_f64(), global)
+}
+
+/// Creates the new store and fills it by `fill`. Removes it after a failure.
+fn import(
+    args: &ImportArgs,
+    global: &Global,
+    fill: impl FnOnce(&Db) -> Result<Vec<Imported>, Failure>,
+) -> Result<Vec<Imported>, Failure> {
     let mut options = options(global)?;
     options.create_if_missing = true;
     options.error_if_exists = true;
     let db = Db::open(&args.db, options).map_err(in_use)?;
     interrupt::watch();
-    let started = Instant::now();
-    let copied = copy(&*source, &db).and_then(|read| compare(&db, read));
+    let copied = fill(&db);
     let closed = db.close().map_err(Failure::from);
-    let sums = match copied.and_then(|sums| closed.map(|()| sums)) {
-        Ok(sums) => sums,
+    match copied.and_then(|imported| closed.map(|()| imported)) {
+        Ok(imported) => Ok(imported),
         Err(failure) => {
             Db::destroy(&args.db)?;
             print_note(
                 global.json,
                 "esker: nothing was imported; the unfinished store was removed",
             );
-            return Err(failure);
+            Err(failure)
         }
-    };
-    let seconds = started.elapsed().as_secs_f64();
-    let hex = format!("{:016x}", sums.checksum);
+    }
+}
+
+/// Prints the totals: of all keyspaces together, and with `--json` also of each.
+fn report(imported: &[Imported], seconds: f64, global: &Global) -> Outcome {
+    let pairs: u64 = imported.iter().map(|(_, sums)| sums.pairs).sum();
+    let bytes: u64 = imported.iter().map(|(_, sums)| sums.bytes).sum();
+    // With one keyspace, its own checksum.
+    let all = imported.iter().fold(0, |all, (_, sums)| match imported.len() {
+        1 => sums.checksum,
+        _ => checksum(&sums.checksum.to_le_bytes(), all),
+    });
+    let hex = format!("{all:016x}");
     print(
         global.form(),
         || {
+            let keyspaces = imported.iter().map(|(name, sums)| {
+                json!({
+                    "name": name, "pairs": sums.pairs, "bytes": sums.bytes,
+                    "checksum": format!("{:016x}", sums.checksum),
+                })
+            });
             json!({
-                "pairs": sums.pairs, "bytes": sums.bytes, "checksum": hex, "seconds": seconds,
+                "pairs": pairs, "bytes": bytes, "checksum": hex, "seconds": seconds,
+                "keyspaces": keyspaces.collect::<Vec<_>>(),
             })
         },
         || {
+            let keyspaces = match imported.len() {
+                1 => String::new(),
+                count => format!(" in {}", counted(count as u64, "keyspace")),
+            };
             format!(
-                "imported {} ({} bytes), read back with the same checksum {hex}, in {seconds:.2} s",
-                counted(sums.pairs, "pair"),
-                sums.bytes
+                "imported {}{keyspaces} ({bytes} bytes), read back with the same checksum {hex}, \
+                 in {seconds:.2} s",
+                counted(pairs, "pair"),
             )
         },
     )?;
     Ok(0)
 }
 
-/// Rejects a directory not recognized as LevelDB's, before the LevelDB library touches it.
-fn check_source(dir: &Path) -> Result<(), Failure> {
+/// Rejects a directory that is not the expected one, before the engine's library touches it.
+fn check_source(dir: &Path, expected: &str) -> Result<(), Failure> {
     let entries = std::fs::read_dir(dir).map_err(|error| Failure::file("list", dir, &error))?;
     let names: Vec<String> = entries
         .filter_map(Result::ok)
@@ -121,13 +175,12 @@ fn check_source(dir: &Path) -> Result<(), Failure> {
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match foreign::identify(&names) {
-        Some(foreign::LEVELDB) => Ok(()),
+        Some(found) if found == expected => Ok(()),
         other => {
             let what = other.unwrap_or("an unknown directory");
-            Err(Failure::usage(format!(
-                "{}: this is {what}, not a LevelDB directory",
-                dir.display()
-            )))
+            // "a LevelDB directory" without its article.
+            let expected = expected.trim_start_matches("a ");
+            Err(Failure::usage(format!("{}: this is {what}, not a {expected}", dir.display())))
         }
     }
 }
@@ -144,15 +197,20 @@ fn refuse_store(dir: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Copies all pairs; returns their totals.
-fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure> {
+/// Copies all pairs that `scan` visits to a keyspace, and reads them back.
+fn copy(
+    db: &Db,
+    name: &str,
+    scan: impl FnOnce(VisitPair<'_>) -> esker_lab::error::Result<()>,
+) -> Result<Imported, Failure> {
+    let keyspace = db.keyspace(name, &KeyspaceOptions::default())?;
     let mut progress = Progress::new("import", None, Count::Pairs);
     let mut sums = Sums::default();
     let mut batch = Batch::new();
     let mut failed: Option<Failure> = None;
     let mut visit = |key: &[u8], value: &[u8]| {
         sums.add(key, value);
-        batch.put(key, value);
+        batch.put_in(&keyspace, key, value);
         if batch.size_bytes() >= BATCH_BYTES {
             // These writes skip the WAL; the flush below makes them durable before success is
             // reported.
@@ -165,19 +223,19 @@ fn copy(source: &dyn esker_lab::target::Target, db: &Db) -> Result<Sums, Failure
         }
         failed.is_none()
     };
-    source.scan(Direction::Forward, &mut visit)?;
+    scan(&mut visit)?;
     if let Some(failure) = failed {
         return Err(failure);
     }
     db.write_with(&batch, &WriteOptions::NONE)?;
     db.flush()?;
-    Ok(sums)
+    Ok((name.to_string(), compare(&keyspace, sums)?))
 }
 
-/// Reads the new store back; fails if its totals differ from the source's.
-fn compare(db: &Db, read: Sums) -> Result<Sums, Failure> {
+/// Reads a keyspace back; fails if its totals differ from the source's.
+fn compare(keyspace: &Keyspace, read: Sums) -> Result<Sums, Failure> {
     let mut held = Sums::default();
-    let mut pairs = db.iter()?;
+    let mut pairs = keyspace.iter()?;
     pairs.seek_to_first()?;
     while pairs.valid() {
         held.add(pairs.key(), pairs.value());

@@ -22,8 +22,12 @@ Each line is one command and gets one answer: OK, the value, NOT FOUND, or ERROR
 scan, stats and help print their lines before OK. The shell flushes each answer, so another \
 program can drive a store through a pipe. `help` lists the commands.
 
-At a terminal, Ctrl-C stops a command and keeps the session with its open batch, Tab completes \
-commands, options and keys, and scan prints at most 100 pairs (see `limit`). The shell saves input \
+`begin` begins a transaction, whose reads see its own writes, and `commit` ends it. A conflict is \
+`ERROR conflict: message`, and the transaction was rolled back: begin it again. `session NAME` \
+continues in another session of the same store, with a transaction of its own.
+
+At a terminal, Ctrl-C stops a command and keeps the session with its open batch or transaction, \
+Tab completes commands, options and keys, and scan prints at most 100 pairs (see `limit`). The shell saves input \
 lines in esker/history under $XDG_STATE_HOME (~/.local/state), readable only by the owner, except \
 lines that begin with a space. ESKER_HISTORY names another file, or is `off`.";
 
@@ -64,11 +68,8 @@ pub fn run(args: &ShellArgs, global: &Global) -> Outcome {
         } else {
             script(&mut session, &mut answers, args)
         };
-        if let Some(count) = session.uncommitted() {
-            print_note(
-                global.json,
-                &format!("esker: the batch of {count} operations was not committed"),
-            );
+        for message in session.uncommitted() {
+            print_note(global.json, &format!("esker: {message}"));
         }
         ended
     });

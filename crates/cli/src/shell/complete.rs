@@ -24,6 +24,7 @@ const KEY_BYTES_MAX: usize = 256;
 pub const COMMANDS: &[(&str, usize)] = &[
     ("abort", 0),
     ("batch", 0),
+    ("begin", 0),
     ("checkpoint", 0),
     ("commit", 0),
     ("compact", 2),
@@ -32,6 +33,7 @@ pub const COMMANDS: &[(&str, usize)] = &[
     ("deleterange", 2),
     ("flush", 0),
     ("get", 1),
+    ("getforupdate", 1),
     ("help", 0),
     ("keyspace", 0),
     ("keyspaces", 0),
@@ -40,14 +42,21 @@ pub const COMMANDS: &[(&str, usize)] = &[
     ("prefix", 1),
     ("put", 1),
     ("quit", 0),
+    ("release", 0),
+    ("rollback", 0),
     ("rscan", 2),
+    ("savepoint", 0),
     ("scan", 2),
+    ("session", 0),
     ("set", 0),
     ("snapshot", 0),
     ("stats", 0),
     ("sync", 0),
     ("use", 0),
 ];
+
+/// Words after `begin`.
+const BEGIN: &[&str] = &["optimistic", "pessimistic", "serializable", "snapshot"];
 
 /// Completer of a session.
 pub struct Completions {
@@ -76,6 +85,9 @@ impl Completions {
         let found = match before.as_slice() {
             [] => starting(word, COMMANDS.iter().map(|(name, _)| *name)),
             ["sync"] | ["snapshot"] => starting(word, ["on", "off"].into_iter()),
+            ["begin", ..] => starting(word, BEGIN.iter().copied()),
+            ["rollback"] => starting(word, ["to savepoint"].into_iter()),
+            ["release"] | ["rollback", "to"] => starting(word, ["savepoint"].into_iter()),
             ["limit"] => starting(word, ["off"].into_iter()),
             ["set"] => starting(word, names(|spec| spec.mutability == Mutability::Live)),
             ["option"] => starting(word, names(|_| true)),
@@ -191,7 +203,10 @@ mod tests {
         let completions = completions(&db, "default");
         let words = |head: &str| completions.words(head).1;
         assert_eq!(words("deleter"), ["deleterange "]);
-        assert_eq!(words("S"), ["scan ", "set ", "snapshot ", "stats ", "sync "]);
+        let with_s = ["savepoint ", "scan ", "session ", "set ", "snapshot ", "stats ", "sync "];
+        assert_eq!(words("S"), with_s);
+        assert_eq!(words("begin pessimistic s"), ["serializable ", "snapshot "]);
+        assert_eq!(words("rollback to s"), ["savepoint "]);
         assert_eq!(words("set wal_"), ["wal_io "]);
         assert_eq!(words("set wal_io "), ["mmap ", "write "]);
         assert_eq!(words("option create_if"), ["create_if_missing "]);

@@ -3,7 +3,10 @@
 
 pub mod answer;
 pub mod complete;
+pub mod help;
 pub mod history;
 pub mod keyspaces;
+pub mod scan;
 pub mod session;
+pub mod transaction;
 pub mod words;

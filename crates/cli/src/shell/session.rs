@@ -1,10 +1,13 @@
-//! The shell's session: a store, the keyspace in use, optionally an open batch, and optionally a
-//! snapshot to read from.
+//! The shell's sessions on a store. Each has a keyspace in use, optionally an open batch or an open
+//! transaction, and optionally a snapshot to read from. One session is the current one; the others
+//! keep their state.
 //!
 //! Invariants:
 //! 1. An interrupted command changes neither the batch nor the session.
-//! 2. The keyspace in use exists: the session does not drop it.
+//! 2. The keyspace in use exists: the current session does not drop it.
+//! 3. A session with a transaction has no snapshot, so a read has one source.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -13,15 +16,17 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use esker::{
-    Batch, Db, DbIterator, Durability, ErrorKind, KeyBounds, KeyOrder, Keyspace, ReadOptions,
-    Snapshot, WriteOptions,
+    Batch, Db, Durability, ErrorKind, KeyOrder, Keyspace, ReadOptions, Snapshot, WriteOptions,
 };
 use serde_json::json;
 
 use super::answer::Answers;
+use super::help::HELP;
 use super::keyspaces;
+use super::scan::{Cursor, ScanRange, behind_prefix, more};
+use super::transaction::{Change, Open, begin, is_to_savepoint, transaction_in};
 use super::words::Words;
-use crate::bytes::{Encoding, read_count};
+use crate::bytes::read_count;
 use crate::commands::keyspace::{entries, to_text};
 use crate::commands::stats::Stats;
 use crate::failure::Failure;
@@ -30,41 +35,11 @@ use crate::keyspaces::{find, shown};
 
 /// Default number of pairs that an interactive scan shows; `limit` changes it.
 const PAIRS_BY_HAND: u64 = 100;
-/// Maximum key length, in bytes, repeated in the proposal of the next command.
-const PROPOSED_KEY_BYTES_MAX: usize = 200;
 /// Poll interval for Ctrl-C while a command runs in another thread.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-const HELP: &str = "\
-put KEY VALUE             set KEY to VALUE, which is the rest of the line
-get KEY                   print the value, or NOT FOUND
-delete KEY                delete KEY; a missing KEY is not an error
-deleterange FROM TO       delete the keys from FROM (included) to TO (excluded)
-batch                     collect the following writes
-commit                    apply the collected writes atomically
-abort                     discard the collected writes
-scan [FROM [TO]]          print the pairs from FROM (included) to TO (excluded), as put takes them
-rscan [FROM [TO]]         print the same pairs in reverse order
-prefix PREFIX             print the pairs whose key starts with PREFIX
-count [FROM [TO]]         print the number of pairs from FROM to TO
-limit [N|off]             limit the pairs that scan, rscan and prefix print; 100 at a terminal
-snapshot [on|off]         read from a snapshot of the store, until off
-sync on|off               make each write survive a power loss before its OK
-flush                     write the memtable to table files
-compact [FROM [TO]]       compact the tables of the keyspace in use
-use [NAME]                use the keyspace NAME from now on; print the name of the one in use
-keyspaces                 print the keyspaces of the store
-keyspace create NAME ...  create a keyspace; then order=reverse and options, as NAME=VALUE
-keyspace drop NAME        drop a keyspace with all its keys
-keyspace rename NAME NEW  give a keyspace another name
-checkpoint DIR            create a copy of the store in DIR with hard links
-stats                     print the layout and statistics of the store
-set NAME VALUE            change an option
-option NAME               print the value of an option
-help                      print this help
-quit                      end the session (the end of the input does the same)
-Ctrl-C stops a command, Tab completes, the arrow keys recall lines of this and earlier sessions.
-KEY, VALUE: \\xNN is a byte, \\\\ a backslash; \"quoted\" keeps spaces, \"\" is empty; # comment";
+/// Name of the first session.
+const FIRST_SESSION: &str = "main";
 
 /// Whether the session continues.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,30 +50,28 @@ pub enum Next {
     Quit,
 }
 
-/// State of a shell session.
-pub struct Session<'a, 'e> {
-    db: &'a Db,
+/// The state that each session of a shell has of its own.
+struct State {
     keyspace: Keyspace,
-    batch: Option<Batch>,
+    open: Option<Open>,
     snapshot: Option<Snapshot>,
     durability: Option<Durability>,
+}
+
+impl State {
+    fn new(keyspace: Keyspace) -> State {
+        State { keyspace, open: None, snapshot: None, durability: None }
+    }
+}
+
+/// The sessions of a shell, of which one is the current one.
+pub struct Session<'a, 'e> {
+    db: &'a Db,
+    name: String,
+    state: State,
+    others: BTreeMap<String, State>,
     limit: Option<u64>,
     by_hand: Option<&'a Scope<'a, 'e>>,
-}
-
-/// Range and direction of a scan.
-struct ScanRange {
-    bounds: KeyBounds,
-    reverse: bool,
-}
-
-impl ScanRange {
-    /// Creates the range from `from`, included, to `to`, excluded.
-    fn new(from: Option<Vec<u8>>, to: Option<Vec<u8>>, reverse: bool) -> ScanRange {
-        let lower = from.map_or(Bound::Unbounded, Bound::Included);
-        let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
-        ScanRange { bounds: (lower, upper), reverse }
-    }
 }
 
 /// Result of a command.
@@ -117,8 +90,8 @@ impl<'a, 'e> Session<'a, 'e> {
     /// Creates a session on `db` for a script: Ctrl-C ends the process, and scans show all pairs.
     /// It begins in `keyspace`.
     pub fn new(db: &'a Db, keyspace: Keyspace) -> Session<'a, 'e> {
-        let (batch, snapshot, durability) = (None, None, None);
-        Session { db, keyspace, batch, snapshot, durability, limit: None, by_hand: None }
+        let (name, others) = (FIRST_SESSION.to_string(), BTreeMap::new());
+        Session { db, name, state: State::new(keyspace), others, limit: None, by_hand: None }
     }
 
     /// Creates an interactive session on `db`: Ctrl-C stops the command, and scans show
@@ -130,21 +103,37 @@ impl<'a, 'e> Session<'a, 'e> {
 
     /// Returns the keyspace in use.
     pub fn keyspace(&self) -> &Keyspace {
-        &self.keyspace
+        &self.state.keyspace
     }
 
-    /// Returns the prompt: whether a batch is open, and the keyspace unless it is the default one.
+    /// Returns the prompt: the session unless it is the first one, whether a batch or a transaction
+    /// is open, and the keyspace unless it is the default one.
     pub fn prompt(&self) -> String {
-        let state = if self.batch.is_some() { "batch" } else { "esker" };
-        match self.keyspace.id() {
-            0 => format!("{state}> "),
-            _ => format!("{state} {}> ", shown(&self.keyspace.name())),
+        let mut prompt = match self.name.as_str() {
+            FIRST_SESSION => String::new(),
+            name => format!("{}: ", shown(name)),
+        };
+        prompt += &self.state.open.as_ref().map_or("esker".to_string(), Open::prompt);
+        if self.state.keyspace.id() != 0 {
+            prompt += &format!(" {}", shown(&self.state.keyspace.name()));
         }
+        prompt + "> "
     }
 
-    /// Returns the number of operations in the open batch; `None` without an open batch.
-    pub fn uncommitted(&self) -> Option<usize> {
-        self.batch.as_ref().map(Batch::len)
+    /// Returns a message for each session that has an open batch or an open transaction.
+    pub fn uncommitted(&self) -> Vec<String> {
+        let others = self.others.iter().map(|(name, state)| (name, &state.open));
+        let mut all: Vec<_> = others.chain([(&self.name, &self.state.open)]).collect();
+        all.sort_by_key(|(name, _)| *name);
+        let message = |(name, open): (&String, &Option<Open>)| {
+            let session = match name.as_str() {
+                FIRST_SESSION => String::new(),
+                name => format!(" of the session \"{}\"", shown(name)),
+            };
+            let what = open.as_ref()?.describe();
+            Some(format!("{what}{session} was not committed"))
+        };
+        all.into_iter().filter_map(message).collect()
     }
 
     /// Runs one line and answers it. Blank lines and comments have no answer.
@@ -190,7 +179,7 @@ impl<'a, 'e> Session<'a, 'e> {
                     return Err(missing("a value"));
                 }
                 let value = words.rest(encoding).map_err(usage)?;
-                return self.put(&key, &value);
+                return self.change(Change::Put(&key, &value));
             }
             "scan" | "rscan" | "count" | "compact" => {
                 let (from, to) = (word()?, word()?);
@@ -200,7 +189,7 @@ impl<'a, 'e> Session<'a, 'e> {
             _ => {}
         }
         let reply = match command {
-            "get" | "delete" | "del" | "prefix" => {
+            "get" | "getforupdate" | "delete" | "del" | "prefix" => {
                 let key = word()?.ok_or_else(|| missing("a key"))?;
                 end(command, &words)?;
                 return self.key_command(command, &key, answers);
@@ -209,12 +198,21 @@ impl<'a, 'e> Session<'a, 'e> {
                 let from = word()?.ok_or_else(|| missing("two keys"))?;
                 let to = word()?.ok_or_else(|| missing("two keys"))?;
                 end(command, &words)?;
-                self.change(|keyspace, batch| {
-                    batch.delete_range_in(keyspace, &from, &to);
-                })?
+                self.change(Change::DeleteRange(&from, &to))?
+            }
+            "begin" => self.begin(words)?,
+            "rollback" if is_to_savepoint(&mut words)? => {
+                self.savepoint("rollback to savepoint")?
+            }
+            "release" => {
+                if words.raw().map(<[u8]>::to_ascii_lowercase).as_deref() != Some(b"savepoint") {
+                    return Err(usage("release takes `savepoint`"));
+                }
+                end(command, &words)?;
+                self.savepoint("release savepoint")?
             }
             "use" | "keyspace" => return self.keyspace_command(command, words),
-            "sync" | "snapshot" | "set" | "option" | "checkpoint" | "limit" => {
+            "sync" | "snapshot" | "session" | "set" | "option" | "checkpoint" | "limit" => {
                 return self.setting(command, words);
             }
             _ => {
@@ -225,33 +223,66 @@ impl<'a, 'e> Session<'a, 'e> {
         Ok(reply)
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Reply, Failure> {
-        self.change(|keyspace, batch| {
-            batch.put_in(keyspace, key, value);
-        })
-    }
-
-    /// Adds the change to the open batch, or writes it at once.
-    fn change(&mut self, change: impl FnOnce(&Keyspace, &mut Batch)) -> Result<Reply, Failure> {
-        let mut single = Batch::new();
-        change(&self.keyspace, &mut single);
-        match &mut self.batch {
-            // A batch accepts only operations that could be written.
-            Some(batch) => {
-                let operations: Vec<_> = single.operations().collect();
-                if operations.is_empty() {
-                    self.db.write_with(&single, &self.write_options())?;
+    /// Adds the change to the open batch or transaction, or writes it at once.
+    fn change(&mut self, change: Change<'_>) -> Result<Reply, Failure> {
+        let options = self.write_options();
+        let keyspace = &self.state.keyspace;
+        match &mut self.state.open {
+            Some(Open::Transaction(transaction)) => change.apply(transaction, keyspace)?,
+            Some(Open::Batch(batch)) => {
+                let single = change.to_batch(keyspace);
+                // A batch accepts only operations that could be written.
+                if single.operations().next().is_none() {
+                    self.db.write_with(&single, &options)?;
                 } else {
                     batch.append(&single);
                 }
             }
-            None => self.db.write_with(&single, &self.write_options())?,
+            None => self.db.write_with(&change.to_batch(keyspace), &options)?,
         }
         Ok(Reply::Ok)
     }
 
+    /// Begins a transaction.
+    fn begin(&mut self, words: Words<'_>) -> Result<Reply, Failure> {
+        if let Some(open) = &self.state.open {
+            return Err(is_open(open));
+        }
+        if self.state.snapshot.is_some() {
+            let message = "a transaction reads its own snapshot; `snapshot off` first";
+            return Err(usage(message));
+        }
+        let transaction = begin(self.db, words, self.state.durability)?;
+        self.state.open = Some(Open::Transaction(transaction));
+        Ok(Reply::Ok)
+    }
+
+    /// Runs a command about savepoints.
+    fn savepoint(&self, command: &str) -> Result<Reply, Failure> {
+        let transaction = transaction_in(&self.state.open, command)?;
+        match command {
+            "savepoint" => transaction.savepoint()?,
+            "release savepoint" => transaction.pop_savepoint()?,
+            _ => transaction.rollback_to_savepoint()?,
+        }
+        Ok(Reply::Ok)
+    }
+
+    /// Continues in the session `name`, which is created if it does not exist, or returns the name
+    /// of the current one. A new session uses the same keyspace.
+    fn switch(&mut self, name: Option<String>) -> Reply {
+        let Some(name) = name else { return Reply::Value(Some(self.name.clone().into_bytes())) };
+        if name != self.name {
+            let next = self.others.remove(&name);
+            let next = next.unwrap_or_else(|| State::new(self.state.keyspace.clone()));
+            let state = std::mem::replace(&mut self.state, next);
+            self.others.insert(std::mem::replace(&mut self.name, name), state);
+        }
+        Reply::Ok
+    }
+
     fn write_options(&self) -> WriteOptions {
-        WriteOptions::default().durability(self.durability)
+        WriteOptions::default().durability(self.state.durability)
     }
 
     fn key_command<W: Write>(
@@ -261,23 +292,27 @@ impl<'a, 'e> Session<'a, 'e> {
         answers: &mut Answers<W>,
     ) -> Result<Reply, Failure> {
         match command {
-            "get" => {
-                let options = self.read_options();
-                let value = self.keyspace.get_with(key, &options)?;
+            "get" | "getforupdate" => {
+                let keyspace = &self.state.keyspace;
+                let value = match &self.state.open {
+                    open if command == "getforupdate" => {
+                        transaction_in(open, command)?.get_for_update_in(keyspace, key)?
+                    }
+                    Some(Open::Transaction(transaction)) => transaction.get_in(keyspace, key)?,
+                    _ => keyspace.get_with(key, &self.read_options())?,
+                };
                 Ok(Reply::Value(value.map(|value| value.to_vec())))
             }
             "prefix" => {
                 let first = Bound::Included(key.to_vec());
                 let behind = behind_prefix(key).map_or(Bound::Unbounded, Bound::Excluded);
-                let bounds = match self.keyspace.key_order() {
+                let bounds = match self.state.keyspace.key_order() {
                     KeyOrder::Reverse => (behind, first),
                     _ => (first, behind),
                 };
                 self.show(&ScanRange { bounds, reverse: false }, answers)
             }
-            _ => self.change(|keyspace, batch| {
-                batch.delete_in(keyspace, key);
-            }),
+            _ => self.change(Change::Delete(key)),
         }
     }
 
@@ -291,7 +326,7 @@ impl<'a, 'e> Session<'a, 'e> {
         let reverse = command == "rscan";
         match command {
             "compact" => {
-                let keyspace = self.keyspace.clone();
+                let keyspace = self.state.keyspace.clone();
                 let job = move |_: &Db| keyspace.compact_range(from.as_deref(), to.as_deref());
                 self.long(command, job)
             }
@@ -312,7 +347,7 @@ impl<'a, 'e> Session<'a, 'e> {
             interrupt::check()?;
             if self.limit == Some(shown) {
                 let next = if range.reverse { &last } else { iter.key() };
-                let has_least_key = !matches!(self.keyspace.key_order(), KeyOrder::Reverse);
+                let has_least_key = !matches!(self.state.keyspace.key_order(), KeyOrder::Reverse);
                 answers.note(&more(shown, range, next, has_least_key, answers.encoding()))?;
                 break;
             }
@@ -321,7 +356,7 @@ impl<'a, 'e> Session<'a, 'e> {
             if self.limit == Some(shown) && range.reverse {
                 last = iter.key().to_vec();
             }
-            if range.reverse { iter.move_prev()? } else { iter.move_next()? }
+            iter.advance(range.reverse)?;
         }
         Ok(Reply::Ok)
     }
@@ -332,20 +367,22 @@ impl<'a, 'e> Session<'a, 'e> {
         while iter.valid() {
             interrupt::check()?;
             count += 1;
-            iter.move_next()?;
+            iter.advance(false)?;
         }
         Ok(Reply::Number(count))
     }
 
-    /// Returns an iterator on the first pair of `range`.
-    fn iter(&self, range: &ScanRange) -> Result<DbIterator, Failure> {
-        let mut iter = self.keyspace.iter_with(&self.read_options(), range.bounds.clone())?;
-        if range.reverse {
-            iter.seek_to_last()?
-        } else {
-            iter.seek_to_first()?
-        }
-        Ok(iter)
+    /// Returns a cursor on the first pair of `range`.
+    fn iter(&self, range: &ScanRange) -> Result<Cursor, Failure> {
+        let (keyspace, bounds) = (&self.state.keyspace, range.bounds.clone());
+        let mut cursor = match &self.state.open {
+            Some(Open::Transaction(transaction)) => {
+                Cursor::Transaction(Box::new(transaction.range_in(keyspace, bounds)?))
+            }
+            _ => Cursor::Store(keyspace.iter_with(&self.read_options(), bounds)?),
+        };
+        cursor.begin(range.reverse)?;
+        Ok(cursor)
     }
 
     /// Runs an operation that the engine cannot interrupt. In an interactive session Ctrl-C ends
@@ -387,21 +424,21 @@ impl<'a, 'e> Session<'a, 'e> {
     }
 
     fn read_options(&self) -> ReadOptions<'_> {
-        ReadOptions::default().snapshot(self.snapshot.as_ref())
+        ReadOptions::default().snapshot(self.state.snapshot.as_ref())
     }
 
     /// Runs `use`, or `keyspace` with its subcommand.
     fn keyspace_command(&mut self, command: &str, mut words: Words<'_>) -> Result<Reply, Failure> {
         if command == "keyspace" {
-            keyspaces::change(self.db, &self.keyspace, words)?;
+            keyspaces::change(self.db, &self.state.keyspace, words)?;
             return Ok(Reply::Ok);
         }
         let name = keyspaces::name(&mut words)?;
         end(command, &words)?;
         match name {
-            None => Ok(Reply::Value(Some(self.keyspace.name().into_bytes()))),
+            None => Ok(Reply::Value(Some(self.state.keyspace.name().into_bytes()))),
             Some(name) => {
-                self.keyspace = find(self.db, &name)?;
+                self.state.keyspace = find(self.db, &name)?;
                 Ok(Reply::Ok)
             }
         }
@@ -411,12 +448,21 @@ impl<'a, 'e> Session<'a, 'e> {
         let mut text = || words.raw().map(|word| String::from_utf8_lossy(word).into_owned());
         let (first, second) = (text(), text());
         end(command, &words)?;
+        if let ("sync" | "snapshot", Some(Open::Transaction(_))) = (command, &self.state.open) {
+            return Err(usage(format!(
+                "{command} cannot change in a transaction: commit it or roll it back first"
+            )));
+        }
         match (command, first.as_deref(), second.as_deref()) {
-            ("sync", Some("on"), None) => self.durability = Some(Durability::Sync),
-            ("sync", Some("off"), None) => self.durability = None,
+            ("session", _, None) => return Ok(self.switch(first)),
+            ("session", ..) => return Err(usage("session takes no argument or a name")),
+            ("sync", Some("on"), None) => self.state.durability = Some(Durability::Sync),
+            ("sync", Some("off"), None) => self.state.durability = None,
             ("sync", ..) => return Err(usage("sync takes on or off")),
-            ("snapshot", None | Some("on"), None) => self.snapshot = Some(self.db.snapshot()),
-            ("snapshot", Some("off"), None) => self.snapshot = None,
+            ("snapshot", None | Some("on"), None) => {
+                self.state.snapshot = Some(self.db.snapshot());
+            }
+            ("snapshot", Some("off"), None) => self.state.snapshot = None,
             ("snapshot", ..) => return Err(usage("snapshot takes no argument, on or off")),
             ("set", Some(name), Some(value)) => self.db.set_options(&[(name, value)])?,
             ("set", ..) => return Err(usage("set takes a name and a value")),
@@ -447,17 +493,23 @@ impl<'a, 'e> Session<'a, 'e> {
         command: &str,
         answers: &mut Answers<W>,
     ) -> Result<Reply, Failure> {
-        match (command, self.batch.take()) {
-            ("batch", None) => self.batch = Some(Batch::new()),
-            ("commit", Some(batch)) => self.db.write_with(&batch, &self.write_options())?,
-            ("abort", Some(_)) => {}
-            ("batch", batch) => {
-                self.batch = batch;
-                return Err(usage("a batch is open: commit or abort it first"));
+        match (command, self.state.open.take()) {
+            ("batch", None) => self.state.open = Some(Open::Batch(Batch::new())),
+            ("commit", Some(Open::Batch(batch))) => {
+                self.db.write_with(&batch, &self.write_options())?;
             }
-            ("commit" | "abort", None) => return Err(usage("no batch is open")),
-            (_, batch) => {
-                self.batch = batch;
+            ("commit", Some(Open::Transaction(transaction))) => transaction.commit()?,
+            ("rollback" | "abort", Some(_)) => {}
+            ("commit" | "rollback" | "abort", None) => {
+                return Err(usage("no batch and no transaction is open"));
+            }
+            ("batch", Some(open)) => {
+                let failure = is_open(&open);
+                self.state.open = Some(open);
+                return Err(failure);
+            }
+            (_, open) => {
+                self.state.open = open;
                 return self.simple(command, answers);
             }
         }
@@ -470,6 +522,7 @@ impl<'a, 'e> Session<'a, 'e> {
         answers: &mut Answers<W>,
     ) -> Result<Reply, Failure> {
         match command {
+            "savepoint" => return self.savepoint(command),
             "flush" => return self.long(command, Db::flush),
             "stats" => {
                 let stats = Stats::of(self.db)?;
@@ -490,6 +543,15 @@ impl<'a, 'e> Session<'a, 'e> {
     }
 }
 
+/// Returns the error that a session has a batch or a transaction already.
+fn is_open(open: &Open) -> Failure {
+    let what = match open {
+        Open::Batch(_) => "a batch is open: commit or abort it first",
+        Open::Transaction(_) => "a transaction is open: commit it or roll it back first",
+    };
+    usage(what)
+}
+
 fn end(command: &str, words: &Words<'_>) -> Result<(), Failure> {
     if words.is_empty() {
         return Ok(());
@@ -497,55 +559,9 @@ fn end(command: &str, words: &Words<'_>) -> Result<(), Failure> {
     Err(usage(format!("{command} takes fewer words; quote a key that contains a space")))
 }
 
-/// Returns the first key after all keys with `prefix`; `None` if every byte of it is 255.
-fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let len = prefix.iter().rposition(|byte| *byte < u8::MAX)? + 1;
-    let mut behind = prefix[..len].to_vec();
-    behind[len - 1] += 1;
-    Some(behind)
-}
-
-/// Formats the note that a scan stopped at the limit, with the command that continues at `next`.
-/// `has_least_key` says that the empty key is the first in the order.
-fn more(
-    shown: u64,
-    range: &ScanRange,
-    next: &[u8],
-    has_least_key: bool,
-    encoding: Encoding,
-) -> String {
-    let mut text = format!("-- {shown} pairs shown, more follow; `limit off` shows all");
-    let edges = match (range.reverse, &range.bounds) {
-        (true, (Bound::Included(from), _)) => [Some(&from[..]), Some(next)],
-        (true, (Bound::Unbounded, _)) if has_least_key => [Some(&b""[..]), Some(next)],
-        (false, (_, Bound::Excluded(to))) => [Some(next), Some(&to[..])],
-        (false, (_, Bound::Unbounded)) => [Some(next), None],
-        // No command spells the other bounds.
-        _ => return text,
-    };
-    if edges.iter().flatten().any(|key| key.len() > PROPOSED_KEY_BYTES_MAX) {
-        return text;
-    }
-    text += if range.reverse { ", `rscan" } else { ", `scan" };
-    for key in edges.into_iter().flatten() {
-        let mut word = vec![b' '];
-        encoding.write_word(key, &mut word);
-        text += &String::from_utf8_lossy(&word);
-    }
-    text + "` continues"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prefix_end_is_after_all_keys_with_prefix() {
-        assert_eq!(behind_prefix(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(behind_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(behind_prefix(b"\xff"), None);
-        assert_eq!(behind_prefix(b""), None);
-    }
 
     #[test]
     fn uninterruptible_command_continues_in_background() {
@@ -566,16 +582,5 @@ mod tests {
             interrupt::begin_command();
             assert!(session.long("flush", Db::flush).is_ok());
         });
-    }
-
-    #[test]
-    fn next_command_is_proposed_unless_keys_are_long() {
-        let range = |reverse| ScanRange::new(None, Some(b"z z".to_vec()), reverse);
-        let text = more(5, &range(false), b"k\xff", true, Encoding::Text);
-        assert!(text.ends_with("`scan k\\xff z\\x20z` continues"), "{text}");
-        let text = more(5, &range(true), b"k", true, Encoding::Text);
-        assert!(text.ends_with("`rscan \"\" k` continues"), "{text}");
-        assert!(more(5, &range(false), &[b'k'; 300], true, Encoding::Text).ends_with("shows all"));
-        assert!(more(5, &range(true), b"k", false, Encoding::Text).ends_with("shows all"));
     }
 }

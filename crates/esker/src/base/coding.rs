@@ -30,6 +30,24 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Returns the little-endian `u64` at `at` of `data`, or 0 if fewer bytes are left.
+#[inline]
+pub fn u64_at(data: &[u8], at: usize) -> u64 {
+    data[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Returns the little-endian `u32` at `at` of `data`, or 0 if fewer bytes are left.
+#[inline]
+pub fn u32_at(data: &[u8], at: usize) -> u32 {
+    data[at..].first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Returns the little-endian `u16` at `at` of `data`, or 0 if fewer bytes are left.
+#[inline]
+pub fn u16_at(data: &[u8], at: usize) -> u16 {
+    data[at..].first_chunk::<2>().map_or(0, |bytes| u16::from_le_bytes(*bytes))
+}
+
 /// A reader of the encodings that the `put_*` functions write. Every read returns `None` past the
 /// end or on an invalid varint.
 #[derive(Debug, Clone)]

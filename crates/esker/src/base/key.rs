@@ -18,6 +18,9 @@ pub const STORED_KEY_BYTES_MAX: usize = KEY_BYTES_MAX + super::keyspace::PREFIX_
 /// Maximum length of a value, in bytes: 1 GiB.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 
+/// Maximum length of a stored value, in bytes: a value and the time at which it expires.
+pub const STORED_VALUE_BYTES_MAX: usize = VALUE_BYTES_MAX + super::expiry::TIME_BYTES;
+
 /// The kind of an entry: its effect on the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -29,6 +32,12 @@ pub enum Kind {
     /// A range tombstone, only in WAL records and batches. The key is the start of the range, the
     /// value is the end (exclusive).
     RangeDelete = 2,
+    /// A merge operand: the key has the value that the merge operator makes of the next older
+    /// version and this operand.
+    Merge = 3,
+    /// A put that expires. The value begins with the time ([`super::expiry`]). From that time on
+    /// the entry acts as a tombstone.
+    PutExpiring = 4,
 }
 
 impl Kind {
@@ -38,7 +47,32 @@ impl Kind {
             0 => Some(Kind::Delete),
             1 => Some(Kind::Put),
             2 => Some(Kind::RangeDelete),
+            3 => Some(Kind::Merge),
+            4 => Some(Kind::PutExpiring),
             _ => None,
+        }
+    }
+
+    /// Returns whether an entry of a memtable or a table may have the kind with this number on
+    /// disk.
+    #[inline]
+    pub fn is_of_entries(byte: u8) -> bool {
+        byte == Kind::Put as u8
+            || byte == Kind::Delete as u8
+            || byte == Kind::Merge as u8
+            || byte == Kind::PutExpiring as u8
+    }
+
+    /// Returns the kind of an entry of a memtable or a table, whose number on disk was checked.
+    #[inline]
+    pub fn of_entry(byte: u8) -> Kind {
+        if byte == Kind::Put as u8 {
+            return Kind::Put;
+        }
+        match byte {
+            3 => Kind::Merge,
+            4 => Kind::PutExpiring,
+            _ => Kind::Delete,
         }
     }
 }
@@ -117,6 +151,20 @@ pub fn shared_prefix_len(a: &[u8], b: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_have_fixed_numbers_on_disk() {
+        let kinds = [Kind::Delete, Kind::Put, Kind::RangeDelete, Kind::Merge, Kind::PutExpiring];
+        for (number, kind) in (0..).zip(kinds) {
+            assert_eq!(Kind::from_u8(number), Some(kind));
+            let of_entries = kind != Kind::RangeDelete;
+            assert_eq!(Kind::is_of_entries(number), of_entries);
+            assert!(!of_entries || Kind::of_entry(number) == kind);
+            assert_eq!(unpack(pack(7, kind)), Some((7, kind)));
+        }
+        assert_eq!(Kind::from_u8(5), None);
+        assert!(!Kind::is_of_entries(5));
+    }
 
     #[test]
     fn head_equals_padded_prefix_and_preserves_order() {

@@ -14,6 +14,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::keyspace_rules::KeyspaceRules;
 use super::order::{Comparator, KeyOrder};
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -112,15 +113,23 @@ pub struct KeyspaceState {
     pub tree: TreeId,
     /// Number of the store's opening, which tells the openings of one process apart.
     pub opening: u64,
+    /// Its merge operator, time to live and compaction filter.
+    pub rules: Arc<KeyspaceRules>,
     name: Mutex<Arc<str>>,
     dropped: AtomicBool,
 }
 
 impl KeyspaceState {
     /// Creates the state of a keyspace that exists.
-    pub fn new(id: KeyspaceId, tree: TreeId, opening: u64, name: &str) -> KeyspaceState {
+    pub fn new(
+        id: KeyspaceId,
+        tree: TreeId,
+        opening: u64,
+        name: &str,
+        rules: Arc<KeyspaceRules>,
+    ) -> KeyspaceState {
         let (name, dropped) = (Mutex::new(Arc::from(name)), AtomicBool::new(false));
-        KeyspaceState { id, tree, opening, name, dropped }
+        KeyspaceState { id, tree, opening, rules, name, dropped }
     }
 
     /// Returns the name.
@@ -151,42 +160,55 @@ impl KeyspaceState {
     }
 }
 
-/// Returns whether a keyspace exists.
-type IsLive = Box<dyn Fn(KeyspaceId) -> bool + Send>;
+/// Returns the rules of a keyspace, or `None` if it does not exist.
+type RulesOf = Box<dyn Fn(KeyspaceId) -> Option<Arc<KeyspaceRules>> + Send>;
 
-/// Tells the stored keys of keyspaces that exist from those of dropped ones.
+/// Tells the stored keys of keyspaces that exist from those of dropped ones, and the rules of each.
 pub struct LiveKeys {
-    /// `None`: every key is live.
-    is_live: Option<IsLive>,
-    /// The keyspace of the last key, and whether it exists.
-    last: Option<(KeyspaceId, bool)>,
+    source: RulesSource,
+    /// The keyspace of the last key, and its rules if it exists.
+    last: Option<(KeyspaceId, Option<Arc<KeyspaceRules>>)>,
+    /// The rules of bytes that are no stored key.
+    other: Arc<KeyspaceRules>,
+}
+
+enum RulesSource {
+    /// Every key is live and has these rules.
+    One(Arc<KeyspaceRules>),
+    /// The keys begin with the prefixes of keyspaces.
+    Each(RulesOf),
 }
 
 impl LiveKeys {
-    /// Returns a value for which every key is live.
-    pub fn all() -> LiveKeys {
-        LiveKeys { is_live: None, last: None }
+    /// Returns a value for which every key is live and has `rules`.
+    pub fn all(rules: Arc<KeyspaceRules>) -> LiveKeys {
+        LiveKeys { source: RulesSource::One(rules), last: None, other: Arc::default() }
     }
 
-    /// Returns a value for which the keys of keyspaces with `is_live` are live.
-    pub fn of(is_live: IsLive) -> LiveKeys {
-        LiveKeys { is_live: Some(is_live), last: None }
+    /// Returns a value for which the keys of keyspaces with rules are live.
+    pub fn of(rules_of: RulesOf) -> LiveKeys {
+        LiveKeys { source: RulesSource::Each(rules_of), last: None, other: Arc::default() }
     }
 
     /// Returns whether the keyspace of `key` exists.
     #[inline]
     pub fn contains(&mut self, key: &[u8]) -> bool {
-        let Some(is_live) = &self.is_live else { return true };
+        matches!(self.source, RulesSource::One(_)) || self.rules(key).is_some()
+    }
+
+    /// Returns the rules of the keyspace of `key`, or `None` if it does not exist.
+    #[inline]
+    pub fn rules(&mut self, key: &[u8]) -> Option<&Arc<KeyspaceRules>> {
+        let rules_of = match &self.source {
+            RulesSource::One(rules) => return Some(rules),
+            RulesSource::Each(rules_of) => rules_of,
+        };
         // Other bytes cannot be asked about.
-        let Some(id) = keyspace_of(key) else { return true };
-        match self.last {
-            Some((last, live)) if last == id => live,
-            _ => {
-                let live = is_live(id);
-                self.last = Some((id, live));
-                live
-            }
+        let Some(id) = keyspace_of(key) else { return Some(&self.other) };
+        if self.last.as_ref().is_none_or(|(last, _)| *last != id) {
+            self.last = Some((id, rules_of(id)));
         }
+        self.last.as_ref()?.1.as_ref()
     }
 }
 
@@ -224,6 +246,22 @@ impl Comparator for StoredOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_live_while_their_keyspace_has_rules() {
+        let own = Arc::new(KeyspaceRules { ttl_ms: Some(5), ..KeyspaceRules::default() });
+        let known = own.clone();
+        let mut live = LiveKeys::of(Box::new(move |id| (id != 2).then(|| known.clone())));
+        for (id, exists) in [(1, true), (2, false), (2, false), (3, true)] {
+            let key = StoredKey::new(id, b"k");
+            assert_eq!(live.contains(key.as_slice()), exists, "{id}");
+            let ttl_ms = live.rules(key.as_slice()).map(|rules| rules.ttl_ms);
+            assert_eq!(ttl_ms, exists.then_some(Some(5)));
+        }
+        assert!(live.contains(b"abc") && live.rules(b"abc").is_some_and(|r| r.ttl_ms.is_none()));
+        let mut all = LiveKeys::all(own);
+        assert!(all.contains(b"abc") && all.rules(b"abc").is_some_and(|r| r.ttl_ms == Some(5)));
+    }
 
     #[test]
     fn stored_keys_begin_with_an_even_prefix_and_keep_the_order_of_their_keyspaces() {

@@ -1,12 +1,16 @@
 //! The encoding of operations, used by batches, WAL records and recovery.
 //!
-//! Per operation: kind `u8`, then the key (varint length and bytes). A put adds the value and a
-//! range deletion adds the end of the range, both in the same form as the key. An operation outside
-//! of tree 0 has bit 7 of the kind set, and the number of its tree (varint) after the kind. Its keys
+//! Per operation: kind `u8`, then the key (varint length and bytes). A put adds the value, a merge
+//! the operand, and a range deletion the end of the range, all in the same form as the key. The
+//! value of a put that expires begins with the time ([`super::expiry`]). An operation outside of
+//! tree 0 has bit 7 of the kind set, and the number of its tree (varint) after the kind. Its keys
 //! are [stored keys](super::keyspace).
 
 use super::coding::{Reader, put_bytes, put_varint};
-use super::key::{KEY_BYTES_MAX, Kind, STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use super::expiry::TIME_BYTES;
+use super::key::{
+    KEY_BYTES_MAX, Kind, STORED_KEY_BYTES_MAX, STORED_VALUE_BYTES_MAX, VALUE_BYTES_MAX,
+};
 use super::keyspace::{PREFIX_BYTES, Place, TreeId, prefix};
 
 /// Bit of the first byte: the number of a tree follows.
@@ -21,7 +25,8 @@ pub struct Op<'a> {
     pub tree: TreeId,
     /// The stored key, or the start of a range.
     pub key: &'a [u8],
-    /// The value of a put, the end of a range (exclusive), or empty for a delete.
+    /// The stored value of a put, a merge operand, the end of a range (exclusive), or empty for a
+    /// delete.
     pub value: &'a [u8],
 }
 
@@ -56,6 +61,32 @@ pub fn encode_put_at(out: &mut Vec<u8>, place: Option<Place>, key: &[u8], value:
     put_kind(out, Kind::Put, place);
     put_key(out, key, place);
     put_bytes(out, value);
+}
+
+/// Appends the encoding of a put that expires at `place`. `key` is the user's key. Returns the
+/// offset of the time in `out`.
+pub fn encode_expiring_at(
+    out: &mut Vec<u8>,
+    place: Option<Place>,
+    key: &[u8],
+    time_ms: u64,
+    value: &[u8],
+) -> usize {
+    put_kind(out, Kind::PutExpiring, place);
+    put_key(out, key, place);
+    put_varint(out, (TIME_BYTES + value.len()) as u64);
+    let time_at = out.len();
+    out.extend_from_slice(&time_ms.to_be_bytes());
+    out.extend_from_slice(value);
+    time_at
+}
+
+/// Appends the encoding of a merge at `place`. `key` is the user's key.
+#[inline]
+pub fn encode_merge_at(out: &mut Vec<u8>, place: Option<Place>, key: &[u8], operand: &[u8]) {
+    put_kind(out, Kind::Merge, place);
+    put_key(out, key, place);
+    put_bytes(out, operand);
 }
 
 /// Appends the encoding of a delete at `place`. `key` is the user's key.
@@ -133,7 +164,13 @@ impl<'a> Ops<'a> {
         let key = self.reader.bytes().filter(|k| k.len() <= key_bytes_max)?;
         let value = match kind {
             Kind::Delete => &[][..],
-            Kind::Put => self.reader.bytes().filter(|v| v.len() <= VALUE_BYTES_MAX)?,
+            Kind::Put | Kind::Merge => {
+                self.reader.bytes().filter(|v| v.len() <= VALUE_BYTES_MAX)?
+            }
+            Kind::PutExpiring => {
+                let bytes = TIME_BYTES..=STORED_VALUE_BYTES_MAX;
+                self.reader.bytes().filter(|v| bytes.contains(&v.len()))?
+            }
             Kind::RangeDelete => self.reader.bytes().filter(|e| e.len() <= key_bytes_max)?,
         };
         Some(Op { kind, tree, key, value })
@@ -177,11 +214,20 @@ mod tests {
         assert_eq!(ops[0], Op { kind: Kind::Put, tree: 300, key: &key, value: b"v" });
         assert_eq!(ops[1], Op { kind: Kind::Delete, tree: 300, key: &none, value: b"" });
         assert_eq!(ops[2], Op { kind: Kind::RangeDelete, tree: 300, key: &start, value: &none });
+        encode_merge_at(&mut bytes, place, b"k", b"+1");
+        let time_at = encode_expiring_at(&mut bytes, None, b"k", 258, b"v");
+        assert_eq!(bytes[time_at..], *b"\0\0\0\0\0\0\x01\x02v");
+        let ops: Vec<_> = Ops::new(&bytes).flatten().skip(6).collect();
+        assert_eq!(ops[0], Op { kind: Kind::Merge, tree: 300, key: &key, value: b"+1" });
+        let value = b"\0\0\0\0\0\0\x01\x02v";
+        assert_eq!(ops[1], Op { kind: Kind::PutExpiring, tree: 0, key: b"k", value });
         for len in 1..bytes.len() {
             let read: Vec<_> = Ops::new(&bytes[..len]).collect();
-            assert!(read.len() <= 6 && read.iter().rev().skip(1).all(Option::is_some));
+            assert!(read.len() <= 8 && read.iter().rev().skip(1).all(Option::is_some));
         }
         assert_eq!(Ops::new(&[7, 0]).next(), Some(None));
+        let short = [4, 1, b'k', 7, 0, 0, 0, 0, 0, 0, 1];
+        assert_eq!(Ops::new(&short).next(), Some(None), "a time has eight bytes");
         assert_eq!(Ops::new(&[0x81, 0, 1, 7, 1, 7]).next(), Some(None), "tree 0 is never named");
     }
 }

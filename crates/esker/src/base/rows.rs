@@ -36,10 +36,22 @@ impl Row {
         self.word >> 8
     }
 
-    /// Returns the kind: put or delete.
+    /// Returns the kind, never [`Kind::RangeDelete`].
     #[inline]
     pub fn kind(self) -> Kind {
-        if self.word as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
+        Kind::of_entry(self.word as u8)
+    }
+
+    /// Returns the row without the time at the beginning of its value. Only for a row of the kind
+    /// [`Kind::PutExpiring`], whose value was checked to have one.
+    #[inline]
+    pub fn without_time(self) -> Row {
+        let time_bytes = super::expiry::TIME_BYTES as u32;
+        Row {
+            value_start: self.value_start + time_bytes,
+            value_bytes: self.value_bytes.saturating_sub(time_bytes),
+            ..self
+        }
     }
 
     /// Returns the offset of the value in the block and its length, in bytes.

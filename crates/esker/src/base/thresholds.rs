@@ -32,6 +32,11 @@ pub struct Thresholds {
     /// Number of moves of an iterator's source before it is asked for a row batch again. Ships
     /// as 8.
     pub moves_without_batch: u32,
+    /// Time without a write after which a store is at rest, in ms. Ships as 2,000.
+    pub rest_wait_ms: u64,
+    /// Maximum share of the time for which tasks of the machine waited for a processor or a device
+    /// lately, in percent, at which a rest begins. Ships as 50.
+    pub rest_pressure_max_percent: u32,
 }
 
 impl Default for Thresholds {
@@ -46,6 +51,8 @@ impl Default for Thresholds {
             tombstones_min: 8,
             tombstones_step: 32,
             moves_without_batch: 8,
+            rest_wait_ms: 2_000,
+            rest_pressure_max_percent: 50,
         }
     }
 }
@@ -63,6 +70,8 @@ impl Thresholds {
             tombstones_min: 2,
             tombstones_step: 3,
             moves_without_batch: 1,
+            rest_wait_ms: 5,
+            rest_pressure_max_percent: 100,
         }
     }
 }

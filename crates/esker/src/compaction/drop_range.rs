@@ -7,15 +7,19 @@
 
 use std::sync::Arc;
 
-use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind};
+use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, Urgency};
 use crate::base::keyspace::{KeyspaceId, prefix_end as keys_after};
 use crate::base::order::KeyOrder;
 use crate::tree::fragment::Fragment;
 use crate::tree::version::Version;
 
 /// Plans the removal of the keys of keyspace `id`. Returns `None` while all slices that could be
-/// removed are busy. A plan without inputs says that none is left.
+/// removed are busy, and while a job removes the keyspace. A plan without inputs says that no slice
+/// is left.
 pub fn plan(version: &Version, id: KeyspaceId, busy: &BusySet) -> Option<Plan> {
+    if busy.drops(id) {
+        return None;
+    }
     let order = version.order();
     let (lo, hi) = (&keys_after(id - 1)[..], &keys_after(id)[..]);
     let (mut inputs, mut later) = (Vec::new(), false);
@@ -51,7 +55,7 @@ pub fn plan(version: &Version, id: KeyspaceId, busy: &BusySet) -> Option<Plan> {
         guard_hi: None,
         reason: "a keyspace was dropped",
         est_bytes: 0,
-        is_urgent: true,
+        urgency: Urgency::Urgent,
     })
 }
 

@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use super::{OutputOrder, Plan, PlanInput, PlanKind};
 use crate::base::cursor::Cursor;
-use crate::base::key::{Kind, SeqNo};
-use crate::base::keyspace::LiveKeys;
+use crate::base::key::Kind;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::{RangeDeletes, RangeDeletesBuilder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::merge::MergeCursor;
-use crate::iter::retain::{Decision, Retain};
+use crate::iter::rewrite::{InputEntry, Rewrite, RewriteRules};
 use crate::tree::cursor::{BoxedCursor, run_cursor};
 use crate::tree::edit::{AddedFile, AddedSlice, RemovedSlice, VersionEdit};
 use crate::tree::guard::{Fragments, Run};
@@ -28,7 +27,7 @@ use crate::tree::version::Version;
 pub const ORDER_NEW: u64 = u64::MAX;
 
 /// Number of merged bytes between two calls of [`JobContext::stopped`].
-const STOP_CHECK_BYTES: usize = 512 << 10;
+pub const STOP_CHECK_BYTES: usize = 512 << 10;
 /// Bytes counted per entry towards [`STOP_CHECK_BYTES`], in addition to its key and value.
 const STOP_CHECK_ENTRY_BYTES: usize = 112;
 
@@ -38,10 +37,8 @@ pub struct JobContext<'a> {
     pub order: KeyOrder,
     /// The open tables.
     pub tables: Arc<Tables>,
-    /// Sequence numbers of the snapshots that must stay readable, ascending.
-    pub snapshots: Vec<SeqNo>,
-    /// The keys to keep. Others are left out.
-    pub live: LiveKeys,
+    /// The snapshots that must stay readable, the keys to keep, and what is applied to them.
+    pub rules: RewriteRules<'a>,
     /// The version from which the plan was made, or a later version.
     pub version: Arc<Version>,
     /// Configuration of the output.
@@ -81,7 +78,7 @@ pub fn run(plan: &Plan, context: JobContext<'_>) -> Result<(VersionEdit, JobStat
         OutputOrder::Same(order) => order,
     };
     let mut stats = JobStats::default();
-    if matches!(plan.kind, PlanKind::Drop(_)) {
+    if matches!(plan.kind, PlanKind::Drop(_) | PlanKind::Expire) {
         return Ok((edit, stats));
     }
     if plan.kind == PlanKind::Move {
@@ -123,7 +120,7 @@ pub fn number_new_orders(edit: &mut VersionEdit, next: impl FnOnce() -> u64) {
 }
 
 fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
-    let JobContext { order, tables, snapshots, live, version, mut output, stopped } = context;
+    let JobContext { order, tables, rules, version, mut output, stopped } = context;
     if let Some(limit) = plan.split_guard_bytes {
         output.file_size_max_bytes = output.file_size_max_bytes.min(limit);
     }
@@ -134,18 +131,17 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     let below = OlderRanges::new(plan.older_ranges(&version), &order);
     output.over_others = !below.ranges.is_empty();
     let deletes = Arc::new(input_deletes(plan, &tables, &order)?);
-    let seen = deletes.to_tombstones_seen(&order, &snapshots);
-    let retain = Retain::new(order.clone(), snapshots, deletes.clone());
+    let seen = deletes.to_tombstones_seen(&order, &rules.seqnos());
+    let rewrite = Rewrite::new(order.clone(), rules, deletes.clone());
     let mut kept = Vec::new();
     for delete in seen {
-        if retain.keep_range_delete(delete.seqno, !below.overlaps(&delete.start, &delete.end)) {
+        if rewrite.keep_range_delete(delete.seqno, !below.overlaps(&delete.start, &delete.end)) {
             kept.push(delete);
         }
     }
     let mut output = Output::new(output, plan.cut_bounds.clone(), kept);
     let mut merged = MergeCursor::new(order, cursors);
-    let keep = Keep { retain, below, live };
-    let walked = walk(&mut merged, keep, &mut output, stopped);
+    let walked = walk(&mut merged, (rewrite, below), &mut output, stopped);
     match walked {
         Ok(()) => output.finish(),
         Err(error) => {
@@ -155,28 +151,9 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     }
 }
 
-/// What a merge keeps of its inputs.
-struct Keep {
-    retain: Retain,
-    below: OlderRanges,
-    live: LiveKeys,
-}
-
-impl Keep {
-    fn decide(&mut self, key: &[u8], seqno: SeqNo, kind: Kind) -> Decision {
-        // If any older data lies below, only tombstones justify the per-key check.
-        let below = &mut self.below;
-        let bottom = below.is_empty() || (kind == Kind::Delete && !below.holds(key));
-        match self.retain.decide(key, seqno, kind, bottom) {
-            _ if !self.live.contains(key) => Decision::Drop,
-            decision => decision,
-        }
-    }
-}
-
 fn walk(
     merged: &mut MergeCursor,
-    mut keep: Keep,
+    (mut rewrite, mut below): (Rewrite<'_>, OlderRanges),
     output: &mut Output,
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -184,24 +161,25 @@ fn walk(
     let mut unchecked_bytes = 0;
     while merged.valid() {
         let (key, seqno, kind) = (merged.key(), merged.seqno(), merged.kind());
-        match keep.decide(key, seqno, kind) {
-            Decision::Keep => output.add(key, seqno, kind, merged.value())?,
-            Decision::KeepWithSeqnoZero => output.add(key, 0, kind, merged.value())?,
-            Decision::Drop => {}
-        }
+        // If any older data lies below, a put that no filter is asked about does not justify the
+        // check of its key.
+        let is_checked = kind != Kind::Put || rewrite.has_filter();
+        let bottom = below.is_empty() || (is_checked && !below.holds(key));
+        let entry = InputEntry { key, seqno, kind, value: merged.value(), bottom };
+        rewrite.add(entry, output)?;
         unchecked_bytes += STOP_CHECK_ENTRY_BYTES + merged.key().len() + merged.value().len();
         if unchecked_bytes >= STOP_CHECK_BYTES {
             unchecked_bytes = 0;
             if stopped() {
                 return Err(Error::new(
                     ErrorKind::Closed,
-                    "the store is being closed, which stops the compaction",
+                    "the compaction was stopped: the store is being closed, or other work came first",
                 ));
             }
         }
         merged.next()?;
     }
-    Ok(())
+    rewrite.finish(output)
 }
 
 /// Returns the inputs as runs, newest first. The fragments of each run are in key order.

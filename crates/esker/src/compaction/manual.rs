@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, TreeLimits};
+use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, TreeLimits, Urgency};
 use crate::base::order::KeyOrder;
 use crate::tree::fragment::Fragment;
 use crate::tree::guard::Guard;
@@ -16,7 +16,8 @@ use crate::tree::seek_stats;
 use crate::tree::version::Version;
 
 /// Returns the plans that bring every key between `lo` and `hi` (inclusive; `None` is infinite) to
-/// the deepest nonempty level. Skips guards that are already one run of only current values.
+/// the deepest nonempty level. Skips guards that are already one run of only current values, unless
+/// some of these may have expired or a compaction filter may remove them.
 pub fn plans(
     version: &Version,
     limits: &TreeLimits,
@@ -65,13 +66,18 @@ fn plan_for(version: &Version, limits: &TreeLimits, deepest: usize, guard: &Guar
     for (level, content) in version.levels.iter().enumerate().take(deepest + 1) {
         for run in content.guards.iter().flat_map(|g| &g.runs) {
             for fragment in &run.fragments {
-                if let Some(part) = cut(&limits.order, fragment, guard) {
+                let (lo, hi) = (guard.lo.as_ref(), guard.hi.as_ref());
+                if let Some(part) = cut(&limits.order, fragment, lo, hi) {
                     inputs.push(PlanInput { level, order: run.order, fragment: Arc::new(part) });
                 }
             }
         }
     }
-    let settled = |i: &PlanInput| i.level == deepest && i.fragment.file.info.seqno_max == 0;
+    let settled = |i: &PlanInput| {
+        let info = &i.fragment.file.info;
+        let is_current = info.seqno_max == 0 && info.expiring == 0;
+        i.level == deepest && is_current && !limits.rewrites_settled
+    };
     let one_run = inputs.windows(2).all(|pair| pair[0].order == pair[1].order);
     if inputs.is_empty() || (one_run && inputs.iter().all(settled)) {
         return None;
@@ -91,23 +97,29 @@ fn plan_for(version: &Version, limits: &TreeLimits, deepest: usize, guard: &Guar
         guard_lo: guard.lo.clone(),
         guard_hi: guard.hi.clone(),
         reason: "requested by compact_range",
-        is_urgent: true,
+        urgency: Urgency::Urgent,
     })
 }
 
-/// Returns the part of `fragment` within `guard`, or `None` if they do not overlap.
-fn cut(order: &KeyOrder, fragment: &Fragment, guard: &Guard) -> Option<Fragment> {
-    let later = |a: &Option<Vec<u8>>, b: &Option<Vec<u8>>| match (a, b) {
+/// Returns the part of `fragment` within `[lo, hi)`, or `None` if they do not overlap. The estimated
+/// size is that of the whole fragment.
+pub(super) fn cut(
+    order: &KeyOrder,
+    fragment: &Fragment,
+    lo: Option<&Vec<u8>>,
+    hi: Option<&Vec<u8>>,
+) -> Option<Fragment> {
+    let later = |a: Option<&Vec<u8>>, b: Option<&Vec<u8>>| match (a, b) {
         (Some(a), Some(b)) if order.compare(a, b) == Ordering::Less => Some(b.clone()),
         (Some(a), _) => Some(a.clone()),
-        (None, b) => b.clone(),
+        (None, b) => b.cloned(),
     };
-    let earlier = |a: &Option<Vec<u8>>, b: &Option<Vec<u8>>| match (a, b) {
+    let earlier = |a: Option<&Vec<u8>>, b: Option<&Vec<u8>>| match (a, b) {
         (Some(a), Some(b)) if order.compare(a, b) == Ordering::Greater => Some(b.clone()),
         (Some(a), _) => Some(a.clone()),
-        (None, b) => b.clone(),
+        (None, b) => b.cloned(),
     };
-    let (lo, hi) = (later(&fragment.lo, &guard.lo), earlier(&fragment.hi, &guard.hi));
+    let (lo, hi) = (later(fragment.lo.as_ref(), lo), earlier(fragment.hi.as_ref(), hi));
     let info = &fragment.file.info;
     let empty = matches!((&lo, &hi), (Some(lo), Some(hi)) if order.compare(lo, hi).is_ge());
     let before = hi.as_ref().is_some_and(|hi| order.compare(&info.smallest, hi).is_ge());

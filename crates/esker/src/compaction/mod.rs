@@ -3,12 +3,14 @@
 //! The [`picker`] examines a version and returns a [`Plan`], a plain value. Only `job.rs` executes
 //! plans. All policies are parameters ([`Shape`]) of one picker over one tree.
 
+pub mod drop_expired;
 pub mod drop_range;
 pub mod job;
 pub mod manual;
 pub mod model;
 pub mod picker;
 pub mod policy;
+pub mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +51,9 @@ pub struct TreeLimits {
     pub guard_size_max_bytes: u64,
     /// Minimum size of a new guard, in bytes.
     pub guard_piece_min_bytes: u64,
+    /// Whether a manual compaction rewrites files that hold only current values, because a
+    /// compaction filter may remove some.
+    pub rewrites_settled: bool,
     shape: Shape,
 }
 
@@ -69,6 +74,7 @@ impl TreeLimits {
             file_size_max_bytes: options.file_size_max_bytes,
             guard_size_max_bytes,
             guard_piece_min_bytes: options.guard_piece_min_bytes.clamp(least, guard_size_max_bytes),
+            rewrites_settled: false,
             shape: policy::PLACEHOLDER,
         };
         limits.shape = policy::shape(options.policy, &limits);
@@ -154,12 +160,26 @@ pub enum PlanKind {
     /// An edit removes slices of a dropped keyspace. Without inputs it states that the tables hold
     /// nothing of the keyspace any more. No table is read or written.
     Drop(KeyspaceId),
+    /// An edit removes slices whose pairs have all expired. No table is read or written.
+    Expire,
     /// An edit moves slices to another level. No table is read or written.
     Move,
     /// Slices are merged into the next level.
     Push,
     /// Runs of a guard are merged within their level.
     MergeWithin,
+}
+
+/// How urgent a plan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// A rest compaction, which stops for every other work.
+    Rest,
+    /// The policy demands the plan.
+    Normal,
+    /// The plan comes from a manual compaction or from seek statistics. It is not delayed by the
+    /// compaction yield.
+    Urgent,
 }
 
 /// The age of a plan's output.
@@ -215,9 +235,8 @@ pub struct Plan {
     pub reason: &'static str,
     /// Approximate size of the inputs to read, in bytes; 0 for a move.
     pub est_bytes: u64,
-    /// Whether the plan comes from a manual compaction or from seek statistics. Such a plan is not
-    /// delayed by the compaction yield.
-    pub is_urgent: bool,
+    /// How urgent the plan is.
+    pub urgency: Urgency,
 }
 
 impl Plan {
@@ -242,38 +261,53 @@ impl Plan {
     }
 }
 
-/// The slices that running jobs read, with the number of jobs per slice.
+/// What running jobs work on: the slices that they read, with the number of jobs per slice, and the
+/// dropped keyspaces that they remove, of which there may be no slice left.
 #[derive(Debug, Default)]
-pub struct BusySet(HashMap<(usize, u64), usize>);
+pub struct BusySet {
+    slices: HashMap<(usize, u64), usize>,
+    drops: Vec<KeyspaceId>,
+}
 
 impl BusySet {
-    /// Returns whether no running job reads a slice.
+    /// Returns whether no job runs.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.slices.is_empty() && self.drops.is_empty()
     }
 
-    /// Adds a plan's inputs.
+    /// Adds a plan.
     pub fn insert(&mut self, plan: &Plan) {
         for input in &plan.inputs {
-            *self.0.entry((input.level, input.fragment.file.number)).or_insert(0) += 1;
+            *self.slices.entry((input.level, input.fragment.file.number)).or_insert(0) += 1;
+        }
+        if let PlanKind::Drop(id) = plan.kind {
+            self.drops.push(id);
         }
     }
 
-    /// Removes a plan's inputs.
+    /// Removes a plan.
     pub fn remove(&mut self, plan: &Plan) {
         for input in &plan.inputs {
             let key = (input.level, input.fragment.file.number);
-            if let Some(count) = self.0.get_mut(&key) {
+            if let Some(count) = self.slices.get_mut(&key) {
                 *count -= 1;
                 if *count == 0 {
-                    self.0.remove(&key);
+                    self.slices.remove(&key);
                 }
             }
+        }
+        if let PlanKind::Drop(id) = plan.kind {
+            self.drops.retain(|dropped| *dropped != id);
         }
     }
 
     /// Returns whether a running job reads this file at this level.
     pub fn holds(&self, level: usize, file: u64) -> bool {
-        self.0.contains_key(&(level, file))
+        self.slices.contains_key(&(level, file))
+    }
+
+    /// Returns whether a running job removes this keyspace.
+    pub fn drops(&self, id: KeyspaceId) -> bool {
+        self.drops.contains(&id)
     }
 }

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::{
-    BusySet, Last, OutputOrder, Plan, PlanInput, PlanKind, Push, Shape, TreeLimits, manual,
+    BusySet, Last, OutputOrder, Plan, PlanInput, PlanKind, Push, Shape, TreeLimits, Urgency, manual,
 };
 use crate::metrics::LEVELS;
 use crate::tree::guard::Guard;
@@ -101,7 +101,7 @@ impl PickContext<'_> {
         match seek_stats::is_candidate(self.version).next()? {
             (0, guard) if self.is_free(0, guard) => {
                 let mut plan = self.push(0, guard, "many seeks into level 0")?;
-                plan.is_urgent = true;
+                plan.urgency = Urgency::Urgent;
                 Some(plan)
             }
             (0, _) => None,
@@ -181,7 +181,7 @@ impl PickContext<'_> {
             guard_lo: None,
             guard_hi: None,
             reason: "the last level exceeds its capacity",
-            is_urgent: false,
+            urgency: Urgency::Normal,
             est_bytes: 0,
         })
     }
@@ -243,7 +243,7 @@ impl PickContext<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: why,
-            is_urgent: false,
+            urgency: Urgency::Normal,
         }
     }
 
@@ -278,7 +278,7 @@ impl PickContext<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: why,
-            is_urgent: false,
+            urgency: Urgency::Normal,
             est_bytes: 0,
         };
         match mode {
@@ -364,7 +364,7 @@ impl PickContext<'_> {
             guard_lo: guard.lo.clone(),
             guard_hi: guard.hi.clone(),
             reason: "nothing overlaps",
-            is_urgent: false,
+            urgency: Urgency::Normal,
         })
     }
 

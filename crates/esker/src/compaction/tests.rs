@@ -15,6 +15,7 @@ mod levels;
 mod manual;
 mod model;
 mod older_data;
+mod rest;
 mod runs;
 
 use super::*;
@@ -164,7 +165,7 @@ fn reading(version: &Version, files: &[(usize, u64)]) -> Plan {
         guard_lo: None,
         guard_hi: None,
         reason: "a test",
-        is_urgent: false,
+        urgency: Urgency::Normal,
         est_bytes: 0,
     }
 }
@@ -287,4 +288,16 @@ fn empty_version_needs_no_compaction() {
         check(policy, &[case("empty", "", "nothing", 0)]);
         assert_eq!(super::manual::plans(&empty(), &limits(policy), None, None).len(), 0);
     }
+}
+
+#[test]
+fn a_dropped_keyspace_without_slices_is_removed_by_one_job() {
+    let (version, mut busy) = (empty(), BusySet::default());
+    let plan = drop_range::plan(&version, 3, &busy).unwrap();
+    assert!(plan.inputs.is_empty());
+    busy.insert(&plan);
+    assert!(!busy.is_empty() && drop_range::plan(&version, 3, &busy).is_none());
+    assert!(drop_range::plan(&version, 4, &busy).is_some());
+    busy.remove(&plan);
+    assert!(busy.is_empty() && drop_range::plan(&version, 3, &busy).is_some());
 }

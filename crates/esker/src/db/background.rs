@@ -21,7 +21,7 @@ use super::tree::Tree;
 use crate::base::keyspace::TreeId;
 use crate::base::workers::JobClass;
 use crate::compaction::job::{self, JobContext};
-use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, drop_range, picker};
+use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, Urgency, drop_range, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
 use crate::memtable::{Memtable, Memtables};
@@ -69,7 +69,7 @@ impl DbInner {
                         queue = self.queue.lock();
                         continue;
                     }
-                    queue = self.wait_for_work(queue, true);
+                    queue = self.wait_for_work(queue, true, None);
                 }
             };
             self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), true);
@@ -169,7 +169,7 @@ impl DbInner {
 
     /// Records the result of a background job of the calling thread. After a failure, waits before
     /// the next attempt. `is_flush` says whether the job was a flush.
-    fn record_outcome(&self, outcome: Result<()>, is_flush: bool) {
+    pub(super) fn record_outcome(&self, outcome: Result<()>, is_flush: bool) {
         let is_failed = outcome.is_err();
         self.note_outcome(outcome, is_flush);
         if is_failed {
@@ -208,8 +208,8 @@ impl DbInner {
         let mut edit = VersionEdit {
             next_file: Some(self.numbers.load(Ordering::Relaxed)),
             last_seqno: frozen.memtables.seqno_max(),
-            min_wal: Some(frozen.logs_below),
-            min_wal_ordinal: Some(frozen.first_ordinal),
+            min_wal: frozen.next_log.map(|log| log.number),
+            min_wal_ordinal: frozen.next_log.map(|log| log.first_ordinal),
             ..VersionEdit::default()
         };
         for (tree, file) in files {
@@ -234,6 +234,8 @@ impl DbInner {
             let mut queue = self.queue.lock();
             self.replace_read_state(|view| view.after_flush(&frozen.memtables, &forest));
             queue.frozen.pop_front();
+            queue.recovered = queue.recovered.saturating_sub(1);
+            queue.rest.note_flush(written);
             self.write_throttle.note_flush_ends();
             self.update_near_stall(queue.frozen.len());
             if let Some(account) = self.account() {
@@ -243,7 +245,9 @@ impl DbInner {
         drop(versions);
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         self.write_throttle.note_flush(memory_bytes, full, began.elapsed());
-        self.remove_logs_below(frozen.logs_below);
+        if let Some(log) = frozen.next_log {
+            self.remove_logs_below(log.number);
+        }
         self.refresh_debt();
         self.resize_cache();
         Ok(created)
@@ -256,15 +260,14 @@ impl DbInner {
         memtables: &Memtables,
     ) -> Result<(Vec<(TreeId, NewFile)>, Vec<Arc<Opened>>)> {
         let (mut files, mut open) = (Vec::new(), Vec::new());
-        let snapshots = self.snapshots.all();
         for (tree, memtable) in self.trees.load().iter().zip(memtables.iter()) {
             if tree.id != 0 && memtable.is_empty() {
                 continue;
             }
             let config = self.output_config(tree, 0);
             open.extend(config.opened.clone());
-            let (order, live) = (&tree.order, self.live_keys(tree.id));
-            match flush::write_tables(memtable, order, snapshots.clone(), live, config) {
+            let rules = self.rewrite_rules(tree.id, None);
+            match flush::write_tables(memtable, &tree.order, rules, config) {
                 Ok(written) => files.extend(written.into_iter().map(|file| (tree.id, file))),
                 Err(error) => {
                     for (_, file) in &files {
@@ -298,67 +301,6 @@ impl DbInner {
         }
     }
 
-    pub(super) fn compact_loop(&self) {
-        let _inline = purge_inline();
-        loop {
-            let (plan, is_more) = {
-                let mut queue = self.queue.lock();
-                loop {
-                    if queue.is_stopped() {
-                        return;
-                    }
-                    if !queue.exclusive
-                        && queue.space_waiters == 0
-                        && let Some(plan) = self.pick(&queue.busy)
-                    {
-                        queue.busy.insert(&plan);
-                        queue.running += 1;
-                        let all = queue.running >= self.threads.compactors();
-                        break (plan, all && self.is_work_for_another(&queue.busy));
-                    }
-                    self.idle.notify_all();
-                    queue = self.wait_for_work(queue, false);
-                }
-            };
-            if is_more {
-                let unwound = CompactionUnwind { inner: self, plan: &plan };
-                self.start_compactor();
-                std::mem::forget(unwound);
-            }
-            let (outcome, merged) = self.execute_picked(plan);
-            self.record_outcome(outcome, false);
-            self.warm(&merged);
-        }
-    }
-
-    /// Executes a plan that is in the list of running compactions, and takes it from there.
-    pub(super) fn execute_picked(&self, plan: Plan) -> (Result<()>, CompactionResult) {
-        let unwound = CompactionUnwind { inner: self, plan: &plan };
-        let mut outcome = self.compact(&plan);
-        std::mem::forget(unwound);
-        {
-            let mut queue = self.queue.lock();
-            queue.busy.remove(&plan);
-            queue.running -= 1;
-            if queue.space_waiters > 0
-                && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
-            {
-                // It gave its space to a flush and starts again after it.
-                outcome = Ok(CompactionResult::default());
-            }
-        }
-        // The plan keeps the merged files, and the files keep their blocks.
-        drop(plan);
-        let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
-        (outcome.map(drop), merged)
-    }
-
-    /// Returns whether one more compaction thread may be started and would find work.
-    fn is_work_for_another(&self, busy: &BusySet) -> bool {
-        self.threads.compactors() < self.sizes.load().compaction_threads
-            && self.pick(busy).is_some()
-    }
-
     /// Returns the compaction that the policy would do next.
     pub fn pick(&self, busy: &BusySet) -> Option<Plan> {
         let dropped = self.pick_dropped(busy);
@@ -367,6 +309,10 @@ impl DbInner {
         }
         if !self.options.load().auto_compaction {
             return None;
+        }
+        let expired = self.pick_expired(busy);
+        if expired.is_some() {
+            return expired;
         }
         let view = &self.read_state.load();
         let memtable_bytes = self.sizes.load().memtable_bytes;
@@ -400,6 +346,15 @@ impl DbInner {
         })
     }
 
+    /// Returns whether the compaction of `plan`, which runs, must stop.
+    fn must_stop(&self, plan: &Plan) -> bool {
+        let mut queue = self.queue.lock();
+        // A manual compaction that runs alone does not give up its space.
+        let alone = queue.exclusive && queue.running == 0;
+        let gives_way = plan.urgency == Urgency::Rest && self.must_end_rest(&mut queue);
+        queue.is_stopped() || (queue.space_waiters > 0 && !alone) || gives_way
+    }
+
     /// Executes a plan and installs its output.
     pub(super) fn run_plan(&self, plan: &Plan) -> Result<CompactionResult> {
         let job_yield = self.new_compaction_yield(plan);
@@ -410,17 +365,13 @@ impl DbInner {
         let context = JobContext {
             order: tree.order.clone(),
             tables: tree.tables.clone(),
-            snapshots: self.snapshots.all(),
-            live: self.live_keys(tree.id),
+            rules: self.rewrite_rules(tree.id, Some(plan.output_level)),
             version: version.clone(),
             output: self.output_config(tree, plan.output_level),
             stopped: &|| {
                 self.yield_to_readers(&job_yield);
                 self.publish_status_if_due();
-                let queue = self.queue.lock();
-                // A manual compaction that runs alone does not give up its space.
-                let alone = queue.exclusive && queue.running == 0;
-                queue.is_stopped() || (queue.space_waiters > 0 && !alone)
+                self.must_stop(plan)
             },
         };
         let opened = context.output.opened.clone();
@@ -443,22 +394,11 @@ impl DbInner {
         let files = forest.files();
         let opened: Vec<u64> = opened.iter().flat_map(|opened| opened.settle(&files)).collect();
         // Counted first, so that the metrics include every visible table.
-        let levels = &self.counters.levels;
-        if let PlanKind::Drop(id) = plan.kind {
-            if plan.inputs.is_empty() {
-                self.dropped.lock().retain(|(dropped, _)| *dropped != id);
-            }
-        } else if plan.kind == PlanKind::Move {
-            levels[plan.output_level].moves.add(plan.inputs.len() as u64);
-        } else {
-            self.counters.compactions.add(1);
-            self.counters.compaction_bytes.add(stats.written_bytes);
-            self.counters.compaction_read_bytes.add(stats.read_bytes);
-            levels[plan.output_level].compactions.add(1);
-            levels[plan.output_level].written_bytes.add(stats.written_bytes);
-            for input in &plan.inputs {
-                levels[input.level].read_bytes.add(input.fragment.est_bytes());
-            }
+        self.count_plan(plan, &stats);
+        if let PlanKind::Drop(id) = plan.kind
+            && plan.inputs.is_empty()
+        {
+            self.dropped.lock().retain(|(dropped, _)| *dropped != id);
         }
         {
             let _queue = self.queue.lock();
@@ -470,6 +410,26 @@ impl DbInner {
         let reads = self.cache.stats().hits.saturating_sub(reads_before);
         let job::JobStats { read_bytes, written_bytes } = stats;
         Ok(CompactionResult { opened, reads, tables, read_bytes, written_bytes })
+    }
+
+    /// Counts a plan that was executed.
+    fn count_plan(&self, plan: &Plan, stats: &job::JobStats) {
+        let (levels, inputs) = (&self.counters.levels, plan.inputs.len() as u64);
+        match plan.kind {
+            PlanKind::Drop(_) => {}
+            PlanKind::Expire => self.counters.rewrites.expired_files.add(inputs),
+            PlanKind::Move => levels[plan.output_level].moves.add(inputs),
+            PlanKind::Push | PlanKind::MergeWithin => {
+                self.counters.compactions.add(1);
+                self.counters.compaction_bytes.add(stats.written_bytes);
+                self.counters.compaction_read_bytes.add(stats.read_bytes);
+                levels[plan.output_level].compactions.add(1);
+                levels[plan.output_level].written_bytes.add(stats.written_bytes);
+                for input in &plan.inputs {
+                    levels[input.level].read_bytes.add(input.fragment.est_bytes());
+                }
+            }
+        }
     }
 
     /// Reads new output tables into the cache space that their input tables leave, for the readers
@@ -562,7 +522,8 @@ impl DbInner {
         let mut merged = CompactionResult { reads: READS_MIN, ..CompactionResult::default() };
         let Some(version) = view.version_of(tree.id).cloned() else { return Ok(merged) };
         drop(view);
-        let limits = tree.limits(self.sizes.load().memtable_bytes);
+        let mut limits = tree.limits(self.sizes.load().memtable_bytes);
+        limits.rewrites_settled = self.has_filter(tree.id);
         for plan in crate::compaction::manual::plans(&version, &limits, lo, hi) {
             self.check_open()?;
             let plan = Plan { tree: tree.id, ..plan };
@@ -579,21 +540,5 @@ impl Drop for SpaceWaiter<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().space_waiters -= 1;
         self.0.wake(JobClass::Compact);
-    }
-}
-
-/// Guard dropped when a compaction panicked: removes the compaction from the queue's counts.
-struct CompactionUnwind<'a> {
-    inner: &'a DbInner,
-    plan: &'a Plan,
-}
-
-impl Drop for CompactionUnwind<'_> {
-    fn drop(&mut self) {
-        let mut queue = self.inner.queue.lock();
-        queue.busy.remove(self.plan);
-        queue.running -= 1;
-        drop(queue);
-        self.inner.idle.notify_all();
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
 use crate::base::workers::JobClass;
-use crate::compaction::Plan;
+use crate::compaction::{Plan, Urgency};
 use crate::fs::processor::ProcessorWait;
 
 /// Maximum yield time of a job, in ms per MiB that it reads: about as long as merging one MiB takes
@@ -133,7 +133,8 @@ impl DbInner {
     /// Creates the yield state for a job of the calling thread.
     pub(super) fn new_compaction_yield(&self, plan: &Plan) -> RefCell<CompactionYield> {
         // Under shuttle the scheduler picks the thread, so the clock says nothing about waiting.
-        let never = plan.is_urgent || self.is_manual_background() || cfg!(esker_shuttle);
+        let urgent = plan.urgency == Urgency::Urgent;
+        let never = urgent || self.is_manual_background() || cfg!(esker_shuttle);
         let left = Duration::from_millis((plan.est_bytes >> 20) * YIELD_MS_PER_MIB);
         let wait = (!never && !left.is_zero()).then(ProcessorWait::of_this_thread);
         let waited = wait.as_ref().and_then(ProcessorWait::waited).unwrap_or_default();

@@ -43,10 +43,15 @@ impl DirListing {
             Some(what) => {
                 let mut message =
                     format!("this is {what}, not an Esker store; it was left untouched");
-                if what == foreign::LEVELDB {
+                let engine = match what {
+                    foreign::LEVELDB => Some("leveldb"),
+                    foreign::ROCKSDB => Some("rocksdb"),
+                    _ => None,
+                };
+                if let Some(engine) = engine {
                     let dir = dir.display();
                     message += &format!(
-                        "; `esker import leveldb {dir} NEW` copies it into an Esker store"
+                        "; `esker import {engine} {dir} NEW` copies it into an Esker store"
                     );
                 }
                 Err(Error::new(ErrorKind::Incompatible, message).with_path(dir))

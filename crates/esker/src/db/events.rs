@@ -150,11 +150,12 @@ impl DbInner {
 
     /// Waits for work of a background thread. Before that, delivers events and publishes the
     /// metrics where that is due. The flush thread wakes up for each publication, and the others
-    /// only while it flushes.
+    /// only while it flushes. Waits until `end` at the latest.
     pub(super) fn wait_for_work<'a>(
         &'a self,
         mut queue: MutexGuard<'a, Queue>,
         is_flush_thread: bool,
+        end: Option<Instant>,
     ) -> MutexGuard<'a, Queue> {
         if self.observers.listeners.needs_delivery() {
             drop(queue);
@@ -162,14 +163,17 @@ impl DbInner {
             return self.queue.lock();
         }
         let is_publisher = is_flush_thread || !queue.frozen.is_empty();
-        match self.observers.status.due().filter(|_| is_publisher) {
+        let now = Instant::now();
+        let next_expiry = if is_flush_thread { None } else { self.next_expiry() };
+        let publish = self.observers.status.due().filter(|_| is_publisher);
+        if publish.is_some_and(|due| due <= now) {
+            drop(queue);
+            self.publish_status_if_due();
+            return self.queue.lock();
+        }
+        match [publish, end, next_expiry].into_iter().flatten().min() {
             None => self.work.wait(&mut queue),
-            Some(due) if Instant::now() < due => self.work.wait_until(&mut queue, due),
-            Some(_) => {
-                drop(queue);
-                self.publish_status_if_due();
-                return self.queue.lock();
-            }
+            Some(due) => self.work.wait_until(&mut queue, due),
         }
         queue
     }
@@ -177,10 +181,14 @@ impl DbInner {
     /// Publishes the metrics in the file `STATUS`, if it is time.
     pub(super) fn publish_status_if_due(&self) {
         if self.observers.status.take_turn() {
-            let began = Instant::now();
-            let metrics = self.metrics();
-            self.observers.status.publish(metrics, began.elapsed());
+            self.publish_status();
         }
+    }
+
+    fn publish_status(&self) {
+        let began = Instant::now();
+        let metrics = self.metrics();
+        self.observers.status.publish(metrics, began.elapsed());
     }
 
     /// Announces that the store is open, with what recovery found. The opening took `duration`.
@@ -201,7 +209,11 @@ impl DbInner {
             self.emit(|| Event::RecoveryNote { note: note.clone() });
         }
         self.deliver_events();
-        self.publish_status_if_due();
+        // A thread of the store may have taken the turn without having published yet. The file is
+        // there when the opening returns.
+        if self.observers.status.take_turn() || self.observers.status.awaits_first() {
+            self.publish_status();
+        }
     }
 
     /// Announces that an opening failed after the recovery.

@@ -21,6 +21,7 @@ use super::thread_roles::Role;
 use crate::base::key::SeqNo;
 use crate::base::workers::JobClass;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
+use crate::iter::operands::Resolver;
 use crate::iter::tombstone_run::TombstoneRun;
 use crate::read::ReadState;
 use crate::read::scan::DbIterator;
@@ -162,8 +163,9 @@ impl DbInner {
     fn walk(&self, begun: SearchStep) -> StepResult {
         let SearchStep { key, read_state, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
+        let moment = (since, Resolver::keys_only());
         let patience = self.options.load().thresholds.hint_search_lookups_max;
-        let run = DbIterator::new(read_state, &self.tables, since, everything, false)
+        let run = DbIterator::new(read_state, &self.tables, moment, everything, false)
             .and_then(|iter| iter.tombstone_run(&key, hints, patience));
         StepResult { run: run.ok().flatten(), since }
     }

@@ -6,15 +6,20 @@
 //! Invariants:
 //! * No short job waits for a lock that a writer can hold while it waits for a flush. Otherwise the
 //!   workers could all wait for stores whose flushes need a worker.
+//! * A job that syncs the log does not wait for a flush either, and so not for memtables that the
+//!   opening recovered. It is done after them.
 //! * A panic in a job ends the writes of its store, not the worker.
 //! * A failed job is retried after [`RETRY_WAIT_MS`], or when a writer or a caller asks before.
 
 use std::time::{Duration, Instant};
 
 use super::background::RETRY_WAIT_MS;
-use super::state::DbInner;
-use super::threads::catch_panic;
+use super::rest::RestStep;
+use super::state::{DbInner, Queue};
+use crate::base::panics::catch_panic;
+use crate::base::sync::MutexGuard;
 use crate::base::workers::{JobClass, Jobs, NextJob};
+use crate::compaction::Plan;
 use crate::tree::purge::purge_inline;
 
 /// Time for which a job waits for the writer state, before it lets others go first.
@@ -92,6 +97,12 @@ impl DbInner {
         let Some(mut writer) = self.committer.lock_by(now + WRITER_WAIT) else {
             return NextJob::At(Instant::now() + WRITER_RETRY);
         };
+        if writer.recovered && self.queue.lock().recovered > 0 {
+            // The sync would wait for their flush.
+            drop(writer);
+            self.wake(JobClass::Flush);
+            return NextJob::At(Instant::now() + WRITER_RETRY);
+        }
         // A failure poisons the log; the next write reports it.
         let synced = writer.sync_logs(self);
         drop(writer);
@@ -145,7 +156,7 @@ impl DbInner {
         NextJob::Now
     }
 
-    /// Does the compaction that is due.
+    /// Does the compaction that is due, or one of a store at rest.
     fn compact_job(&self) -> NextJob {
         let _inline = purge_inline();
         let (plan, is_more) = {
@@ -156,7 +167,7 @@ impl DbInner {
             let is_free = !queue.exclusive && queue.space_waiters == 0;
             let Some(plan) = is_free.then(|| self.pick(&queue.busy)).flatten() else {
                 self.idle.notify_all();
-                return NextJob::WhenAsked;
+                return self.rest_job(queue);
             };
             queue.busy.insert(&plan);
             queue.running += 1;
@@ -166,6 +177,31 @@ impl DbInner {
             // Another worker may take it.
             self.wake(JobClass::Compact);
         }
+        self.run_compaction(plan)
+    }
+
+    /// Does what a store without other compactions does at rest. The worker does not wait for the
+    /// begin of the rest or for the expiry of tables: the job is due again at that time.
+    fn rest_job(&self, queue: MutexGuard<'_, Queue>) -> NextJob {
+        let (mut queue, step) = self.rest_step(queue);
+        match step {
+            RestStep::Compact(plan) => {
+                queue.busy.insert(&plan);
+                queue.running += 1;
+                drop(queue);
+                self.run_compaction(*plan)
+            }
+            RestStep::LookAgain => NextJob::Now,
+            RestStep::Wait(begin) => {
+                drop(queue);
+                let due = begin.into_iter().chain(self.next_expiry()).min();
+                due.map_or(NextJob::WhenAsked, NextJob::At)
+            }
+        }
+    }
+
+    /// Does a compaction that is in the list of running ones.
+    fn run_compaction(&self, plan: Plan) -> NextJob {
         let (outcome, merged) = self.execute_picked(plan);
         let is_failed = outcome.is_err();
         let is_flush_failed = self.queue.lock().flush_failed.is_some();

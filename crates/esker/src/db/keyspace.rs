@@ -7,10 +7,13 @@
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::read_path::bounds_of_prefix;
-use super::tree::Tree;
+use super::rules;
+use super::tree::{InKeyspace, Tree};
 use super::{Db, ReadOptions, WriteOptions, owned_bounds};
+use crate::base::expiry;
 use crate::base::keyspace::{KeyspaceState, StoredKey, prefix_end, stored_bounds};
 use crate::base::ops;
 use crate::base::order::KeyOrder;
@@ -35,6 +38,8 @@ pub struct KeyspaceOptions {
     pub key_order: KeyOrder,
     /// Options that differ from the store's.
     pub(super) pairs: Pairs,
+    /// Settings that are no storage options ([`super::rules`]).
+    pub(super) settings: Pairs,
 }
 
 impl KeyspaceOptions {
@@ -44,13 +49,51 @@ impl KeyspaceOptions {
         self
     }
 
+    /// Sets the merge operator by its name: a
+    /// [built-in one](crate::built_in_merge_operator), or one of
+    /// [`Options::merge_operators`](crate::Options::merge_operators). Default: none, so merges are
+    /// refused.
+    pub fn merge_operator(mut self, name: &str) -> KeyspaceOptions {
+        rules::set(&mut self.settings, rules::MERGE_OPERATOR, name.to_string());
+        self
+    }
+
+    /// Sets the time to live of pairs that are put without one. It is rounded up to milliseconds.
+    /// Default: pairs do not expire. Merge operands never expire.
+    pub fn ttl(mut self, ttl: Duration) -> KeyspaceOptions {
+        match expiry::ttl_ms(ttl) {
+            Some(ttl_ms) => rules::set(&mut self.settings, rules::TTL_MS, ttl_ms.to_string()),
+            None => self.settings.retain(|(name, _)| name != rules::TTL_MS),
+        }
+        self
+    }
+
+    /// Sets the compaction filter by its name: one of
+    /// [`Options::compaction_filters`](crate::Options::compaction_filters). Default: none.
+    pub fn compaction_filter(mut self, name: &str) -> KeyspaceOptions {
+        rules::set(&mut self.settings, rules::COMPACTION_FILTER, name.to_string());
+        self
+    }
+
     /// Sets a storage option of the store to another value for this keyspace, by its name or an
     /// alias. `docs/options.md` says which options a keyspace can have of its own. The others, and
-    /// those that are not set, are the store's.
+    /// those that are not set, are the store's. The names `merge_operator`, `compaction_filter` and
+    /// `ttl_ms`, in milliseconds, set what the methods of these names set.
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown name, a bad value, or an option that is only the store's.
     pub fn set(mut self, name: &str, value: &str) -> Result<KeyspaceOptions> {
+        match name {
+            rules::MERGE_OPERATOR => return Ok(self.merge_operator(value)),
+            rules::COMPACTION_FILTER => return Ok(self.compaction_filter(value)),
+            rules::TTL_MS => {
+                let ttl_ms = value.parse().map_err(|_| {
+                    Error::invalid(format!("expected ttl_ms in milliseconds, found \"{value}\""))
+                })?;
+                return Ok(self.ttl(Duration::from_millis(ttl_ms)));
+            }
+            _ => {}
+        }
         let mut checked = options::Options::default();
         checked.set(name, value)?;
         checked.validate()?;
@@ -68,11 +111,12 @@ impl KeyspaceOptions {
     }
 }
 
-/// A keyspace: an ordered map of its own within a store, with its own key order and storage options.
+/// A keyspace: an ordered map of its own within a store, with its own key order and storage
+/// options.
 ///
 /// All keyspaces of a store share its log, memory and threads. A [`Batch`] over several of them is
-/// atomic, and a [`Snapshot`](crate::Snapshot) sees all of them at one moment. The methods of [`Db`]
-/// work on the keyspace `default`. A handle is cheap to clone, and keeps the store open.
+/// atomic, and a [`Snapshot`](crate::Snapshot) sees all of them at one moment. The methods of
+/// [`Db`] work on the keyspace `default`. A handle is cheap to clone, and keeps the store open.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -91,7 +135,7 @@ impl KeyspaceOptions {
 /// ```
 #[derive(Clone)]
 pub struct Keyspace {
-    db: Db,
+    pub(super) db: Db,
     /// `None`: the default keyspace.
     own: Option<Own>,
 }
@@ -104,8 +148,14 @@ pub(super) struct Own {
 }
 
 impl Own {
-    fn key(&self, key: &[u8]) -> StoredKey {
+    pub(super) fn key(&self, key: &[u8]) -> StoredKey {
         StoredKey::new(self.state.id, key)
+    }
+
+    /// Returns the keyspace for a read.
+    #[inline]
+    pub(super) fn in_keyspace(&self) -> InKeyspace<'_> {
+        InKeyspace { tree: &self.tree, rules: &self.state.rules }
     }
 }
 
@@ -153,7 +203,10 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn options(&self) -> Vec<(String, String)> {
-        self.own.as_ref().map_or_else(Vec::new, |own| own.tree.pairs().clone())
+        let Some(own) = &self.own else { return Vec::new() };
+        let mut options = [&own.tree.pairs()[..], &own.state.rules.settings].concat();
+        options.sort_unstable();
+        options
     }
 
     /// Returns the store.
@@ -166,7 +219,7 @@ impl Keyspace {
     /// # Errors
     /// `NotFound` when the keyspace was dropped.
     #[inline]
-    fn own(&self) -> Result<Option<&Own>> {
+    pub(super) fn own(&self) -> Result<Option<&Own>> {
         match &self.own {
             Some(own) if own.state.is_dropped() => Err(dropped(&own.state)),
             own => Ok(own.as_ref()),
@@ -179,6 +232,11 @@ impl Keyspace {
     /// `NotFound` when the keyspace was dropped.
     pub(super) fn parts(&self) -> Result<Option<(&Arc<KeyspaceState>, &Arc<Tree>)>> {
         Ok(self.own()?.map(|own| (&own.state, &own.tree)))
+    }
+
+    /// Returns the state of the keyspace, or `None` for the default keyspace.
+    pub(super) fn state(&self) -> Option<&Arc<KeyspaceState>> {
+        self.own.as_ref().map(|own| &own.state)
     }
 
     /// Sets `key` to `value`.
@@ -200,6 +258,10 @@ impl Keyspace {
         let (key, value) = (key.as_ref(), value.as_ref());
         check_key(key)?;
         check_value(value)?;
+        if let Some(ttl_ms) = own.state.rules.ttl_ms {
+            let place = Some(own.state.place());
+            return self.db.put_expiring(place, (key, value), ttl_ms, options);
+        }
         let (user_bytes, place) = ((key.len() + value.len()) as u64, Some(own.state.place()));
         self.db.write_one(options, user_bytes, |out| ops::encode_put_at(out, place, key, value))
     }
@@ -238,7 +300,8 @@ impl Keyspace {
     /// Deletes every key with one range tombstone. Snapshots still see the keys.
     ///
     /// # Errors
-    /// As [`Db::write`]; `InvalidArgument` for the default keyspace, whose keys have no upper bound.
+    /// As [`Db::write`]; `InvalidArgument` for the default keyspace, whose keys have no upper
+    /// bound.
     pub fn clear(&self) -> Result<()> {
         let Some(own) = self.own()? else {
             return Err(Error::invalid(
@@ -260,7 +323,7 @@ impl Keyspace {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let Some(own) = self.own()? else { return self.db.get(key) };
         let key = own.key(key.as_ref());
-        self.db.inner.get_at(Some(&own.tree), key.as_slice(), None, true)
+        self.db.inner.get_at(Some(own.in_keyspace()), key.as_slice(), None, true)
     }
 
     /// Does the same as [`Keyspace::get`], at a snapshot or without filling the cache.
@@ -270,8 +333,8 @@ impl Keyspace {
         options: &ReadOptions<'_>,
     ) -> Result<Option<Slice>> {
         let Some(own) = self.own()? else { return self.db.get_with(key, options) };
-        let (key, seqno) = (own.key(key.as_ref()), self.db.seqno_of(options)?);
-        self.db.inner.get_at(Some(&own.tree), key.as_slice(), seqno, options.fill_cache)
+        let (key, at) = (own.key(key.as_ref()), self.db.moment_of(options)?);
+        self.db.inner.get_at(Some(own.in_keyspace()), key.as_slice(), at, options.fill_cache)
     }
 
     /// Calls `see` with the value of `key` and returns its result. See [`Db::read`].
@@ -282,7 +345,7 @@ impl Keyspace {
     ) -> Result<Option<R>> {
         let Some(own) = self.own()? else { return self.db.read(key, see) };
         let key = own.key(key.as_ref());
-        self.db.inner.read_at(Some(&own.tree), key.as_slice(), None, true, see)
+        self.db.inner.read_at(Some(own.in_keyspace()), key.as_slice(), None, true, see)
     }
 
     /// Returns the values of many keys as of one moment, in the order of `keys`. See
@@ -291,14 +354,15 @@ impl Keyspace {
         let Some(own) = self.own()? else { return self.db.multi_get(keys) };
         let stored = |key: &K| own.key(key.as_ref()).as_slice().to_vec();
         let keys: Vec<Vec<u8>> = keys.iter().map(stored).collect();
-        self.db.inner.multi_get_at(Some(&own.tree), &keys, None)
+        self.db.inner.multi_get_at(Some(own.in_keyspace()), &keys, None)
     }
 
     /// Returns whether `key` exists.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let Some(own) = self.own()? else { return self.db.contains_key(key) };
         let key = own.key(key.as_ref());
-        let found = self.db.inner.get_map(Some(&own.tree), key.as_slice(), None, true, |_| ())?;
+        let found =
+            self.db.inner.get_map(Some(own.in_keyspace()), key.as_slice(), None, true, |_| ())?;
         Ok(found.is_some())
     }
 
@@ -322,9 +386,9 @@ impl Keyspace {
     /// cache. An iterator that exists when its keyspace is dropped continues over the old pairs.
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
         let Some(own) = self.own()? else { return self.db.iter_with(options, bounds) };
-        let (seqno, fill_cache) = (self.db.seqno_of(options)?, options.fill_cache);
+        let (at, fill_cache) = (self.db.moment_of(options)?, options.fill_cache);
         let bounds = stored_bounds(own.state.id, bounds);
-        let iter = self.db.inner.iter_at(Some(&own.tree), bounds, seqno, fill_cache)?;
+        let iter = self.db.inner.iter_at(Some(own.in_keyspace()), bounds, at, fill_cache)?;
         Ok(iter.in_keyspace(own.state.id))
     }
 
@@ -340,8 +404,8 @@ impl Keyspace {
         self.db.inner.compact_range(&own.tree, Some(start), Some(end))
     }
 
-    /// Returns the approximate number of table bytes of the keyspace. Data that is only in memory is
-    /// not counted.
+    /// Returns the approximate number of table bytes of the keyspace. Data that is only in memory
+    /// is not counted.
     ///
     /// # Errors
     /// As [`Db::approximate_size`]; `NotFound` when the keyspace was dropped.
@@ -355,11 +419,13 @@ impl Keyspace {
     pub(super) fn check_options(&self, options: &KeyspaceOptions) -> Result<()> {
         let Some(own) = &self.own else {
             let own_order = self.db.inner.order.name() == options.key_order.name();
-            if options.pairs.is_empty() && (own_order || is_bytewise(&options.key_order)) {
+            let is_plain = options.pairs.is_empty() && options.settings.is_empty();
+            if is_plain && (own_order || is_bytewise(&options.key_order)) {
                 return Ok(());
             }
             return Err(Error::invalid(
-                "the keyspace \"default\" has the key order and the options of the store",
+                "the keyspace \"default\" has the key order and the options of the store; its merge \
+                 operator is `Options::merge_operator`",
             ));
         };
         let (want, found) = (options.key_order.name(), own.tree.user_order.name());
@@ -369,11 +435,11 @@ impl Keyspace {
                 self.name()
             )));
         }
-        if options.pairs != *own.tree.pairs() {
+        if options.pairs != *own.tree.pairs() || options.settings != own.state.rules.settings {
             return Err(Error::invalid(format!(
                 "the keyspace \"{}\" exists with other options: {}",
                 self.name(),
-                shown(own.tree.pairs())
+                shown(&self.options())
             )));
         }
         Ok(())
@@ -395,13 +461,13 @@ impl Batch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Batch {
-        self.put_at(keyspace.own.as_ref().map(|own| &own.state), key.as_ref(), value.as_ref());
+        self.put_at(keyspace.state(), key.as_ref(), value.as_ref());
         self
     }
 
     /// Deletes `key` in a keyspace.
     pub fn delete_in(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Batch {
-        self.delete_at(keyspace.own.as_ref().map(|own| &own.state), key.as_ref());
+        self.delete_at(keyspace.state(), key.as_ref());
         self
     }
 
@@ -412,8 +478,7 @@ impl Batch {
         start: impl AsRef<[u8]>,
         end: impl AsRef<[u8]>,
     ) -> &mut Batch {
-        let own = keyspace.own.as_ref().map(|own| &own.state);
-        self.delete_range_at(own, start.as_ref(), end.as_ref());
+        self.delete_range_at(keyspace.state(), start.as_ref(), end.as_ref());
         self
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::Db;
 use super::keyspace::{Keyspace, KeyspaceOptions, Own, dropped};
+use super::rules::{check_settings, rules_of};
 use super::state::DbInner;
 use super::tree::{Tree, known_orders};
 use crate::base::keyspace::{KEYSPACE_ID_MAX, KeyspaceState};
@@ -26,14 +27,18 @@ use crate::tree::edit::VersionEdit;
 use crate::tree::set::VersionSet;
 use crate::write::writer_state::WriterState;
 
+/// The name and the settings of a new keyspace.
+type NewKeyspace<'a> = (&'a str, &'a Pairs);
+
 impl Db {
     /// Returns the keyspace with this name, which is created with `options` if it does not exist.
     /// The keyspace `default` always exists.
     ///
     /// # Errors
     /// * `InvalidArgument` when the keyspace exists with another key order or other options, when
-    ///   the name is empty, longer than 255 bytes or has control characters, or when the store
-    ///   already has 63 combinations of key order and storage options.
+    ///   the name is empty, longer than 255 bytes or has control characters, when the merge
+    ///   operator or the compaction filter is unknown, or when the store already has 63
+    ///   combinations of key order and storage options.
     /// * `ReadOnly`, `NoSpace`, `Io` when it must be created.
     pub fn keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
         if let Some(keyspace) = self.existing_keyspace(name)? {
@@ -155,6 +160,7 @@ impl DbInner {
     /// Creates a keyspace, which may be an internal one, unless it exists.
     pub(super) fn create_any_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         self.check_writable()?;
+        check_settings(&options.settings, &self.options.load())?;
         let order = options.key_order.name();
         let known = known_orders(&self.options.load());
         if KeyOrder::by_name(order, &known).is_none() {
@@ -163,11 +169,12 @@ impl DbInner {
                  could not be opened again"
             )));
         }
+        let new = (name, &options.settings);
         {
             let versions = self.versions.lock();
             if let Some(tree) = versions.catalog().tree_of(order, &options.pairs) {
                 let tree = tree.id;
-                return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
+                return self.create_in_tree(versions, new, tree).map(drop);
             }
         }
         // The writer state comes before the versions.
@@ -175,7 +182,7 @@ impl DbInner {
         let versions = self.versions.lock();
         let existing = versions.catalog().tree_of(order, &options.pairs).map(|tree| tree.id);
         if let Some(tree) = existing {
-            return self.create_in_tree(versions, name, tree, Vec::new()).map(drop);
+            return self.create_in_tree(versions, new, tree).map(drop);
         }
         let id = versions.catalog().trees().len() + 1;
         if id >= TREES_MAX {
@@ -190,7 +197,7 @@ impl DbInner {
         let order = options.key_order.clone();
         let tree = Tree::other(id, order, &spec.options, &self.options.load(), &self.tables);
         let add = vec![CatalogChange::AddTree(spec)];
-        let versions = self.create_in_tree_of(versions, name, id, add, |versions| {
+        let versions = self.create_in_tree_of(versions, new, id, add, |versions| {
             self.install_tree(&mut writer, tree, versions);
         })?;
         drop(versions);
@@ -200,18 +207,17 @@ impl DbInner {
     fn create_in_tree<'a>(
         &self,
         versions: MutexGuard<'a, VersionSet>,
-        name: &str,
+        new: NewKeyspace<'_>,
         tree: u32,
-        changes: Vec<CatalogChange>,
     ) -> Result<MutexGuard<'a, VersionSet>> {
-        self.create_in_tree_of(versions, name, tree, changes, |_| {})
+        self.create_in_tree_of(versions, new, tree, Vec::new(), |_| {})
     }
 
     /// Records a keyspace in `tree`, after `changes`. Calls `then` before the keyspace is listed.
     fn create_in_tree_of<'a>(
         &self,
         mut versions: MutexGuard<'a, VersionSet>,
-        name: &str,
+        (name, settings): NewKeyspace<'_>,
         tree: u32,
         mut changes: Vec<CatalogChange>,
         then: impl FnOnce(&VersionSet),
@@ -223,7 +229,8 @@ impl DbInner {
         if id > KEYSPACE_ID_MAX {
             return Err(Error::new(ErrorKind::NoSpace, "the numbers of keyspaces are used up"));
         }
-        let (name, settings) = (name.to_string(), Pairs::new());
+        let (name, settings) = (name.to_string(), settings.clone());
+        let rules = rules_of(&settings, &self.options.load(), &self.rules.clock);
         changes.push(CatalogChange::Create(KeyspaceSpec {
             id,
             tree,
@@ -233,7 +240,7 @@ impl DbInner {
         versions.apply(VersionEdit { catalog: changes, ..VersionEdit::default() })?;
         then(&versions);
         let opening = self.opening;
-        let state = Arc::new(KeyspaceState::new(id, tree, opening, &name));
+        let state = Arc::new(KeyspaceState::new(id, tree, opening, &name, rules));
         self.keyspaces.lock().insert(state);
         self.emit(|| Event::KeyspaceCreated { id, name });
         Ok(versions)

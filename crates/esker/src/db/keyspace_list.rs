@@ -6,7 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::base::keyspace::{KeyspaceId, KeyspaceState};
+use super::rules::rules_of;
+use crate::base::expiry::StoreClock;
+use crate::base::keyspace::{KeyspaceId, KeyspaceState, TreeId};
+use crate::base::keyspace_rules::KeyspaceRules;
+use crate::options::Options;
 use crate::tree::catalog::{Catalog, is_internal};
 
 /// The keyspaces of an open store, without the default one.
@@ -18,10 +22,17 @@ pub(crate) struct KeyspaceList {
 
 impl KeyspaceList {
     /// Creates the list of a catalog. `opening` is the number of the opening.
-    pub fn new(catalog: &Catalog, opening: u64) -> KeyspaceList {
+    pub fn new(
+        catalog: &Catalog,
+        opening: u64,
+        options: &Options,
+        clock: &Arc<StoreClock>,
+    ) -> KeyspaceList {
         let mut list = KeyspaceList::default();
         for spec in catalog.keyspaces() {
-            list.insert(Arc::new(KeyspaceState::new(spec.id, spec.tree, opening, &spec.name)));
+            let rules = rules_of(&spec.settings, options, clock);
+            let state = KeyspaceState::new(spec.id, spec.tree, opening, &spec.name, rules);
+            list.insert(Arc::new(state));
         }
         list
     }
@@ -37,9 +48,14 @@ impl KeyspaceList {
         self.by_id.get(self.by_name.get(name)?)
     }
 
-    /// Returns whether a keyspace with this number exists.
-    pub fn is_live(&self, id: KeyspaceId) -> bool {
-        self.by_id.contains_key(&id)
+    /// Returns the rules of the keyspace with this number, or `None` if it does not exist.
+    pub fn rules(&self, id: KeyspaceId) -> Option<Arc<KeyspaceRules>> {
+        self.by_id.get(&id).map(|keyspace| keyspace.rules.clone())
+    }
+
+    /// Returns whether a keyspace of a tree has a compaction filter.
+    pub fn has_filter(&self, tree: TreeId) -> bool {
+        self.by_id.values().any(|keyspace| keyspace.tree == tree && keyspace.rules.filter.is_some())
     }
 
     /// Gives a keyspace another name.

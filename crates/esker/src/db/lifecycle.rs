@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::state::DbInner;
-use super::threads::catch_panic;
+use crate::base::panics::catch_panic;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};

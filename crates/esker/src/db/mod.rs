@@ -3,10 +3,12 @@
 pub(crate) mod background;
 pub mod backup;
 pub mod checkpoint;
+mod compaction_loop;
 mod compaction_yield;
 mod created_tables;
 mod dir;
 mod events;
+mod expired;
 mod hints;
 mod info_log;
 mod jobs;
@@ -15,12 +17,16 @@ mod keyspace_catalog;
 mod keyspace_list;
 pub(crate) mod lifecycle;
 mod live_status;
+mod merge_and_ttl;
 mod observers;
 pub mod open;
 mod pending_wal;
 mod read_path;
 pub mod repair;
 mod replay;
+mod rest;
+mod rest_state;
+mod rules;
 pub(crate) mod runtime;
 mod runtime_memory;
 mod scrub;
@@ -49,7 +55,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::base::key::SeqNo;
+use crate::base::expiry::Moment;
 use crate::base::ops;
 use crate::error::{Error, Result};
 use crate::metrics::{Metrics, TableEntry};
@@ -232,7 +238,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         options: &ReadOptions<'_>,
     ) -> Result<Option<Slice>> {
-        self.inner.get_at(None, key.as_ref(), self.seqno_of(options)?, options.fill_cache)
+        self.inner.get_at(None, key.as_ref(), self.moment_of(options)?, options.fill_cache)
     }
 
     /// Calls `visit` with the value of `key` and returns its result. Returns `None` without calling
@@ -270,8 +276,8 @@ impl Db {
         options: &ReadOptions<'_>,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let (seqno, fill_cache) = (self.seqno_of(options)?, options.fill_cache);
-        self.inner.read_at(None, key.as_ref(), seqno, fill_cache, visit)
+        let (at, fill_cache) = (self.moment_of(options)?, options.fill_cache);
+        self.inner.read_at(None, key.as_ref(), at, fill_cache, visit)
     }
 
     /// Returns the values of many keys as of one moment, in the order of `keys`. A key may occur
@@ -348,9 +354,12 @@ impl Db {
         for keyspace in batch.keyspaces() {
             self.inner.check_keyspace(keyspace)?;
         }
+        self.inner.check_operands(batch)?;
         if payload.len() >= LARGE_BYTES {
             self.inner.wait_for_room(payload.len() as u64, options.deadline)?;
         }
+        let timed = self.inner.timed_payload(batch);
+        let payload = timed.as_deref().unwrap_or(payload);
         let WriteOptions { durability, deadline } = *options;
         self.inner.write_by(payload, count, user_bytes, durability, deadline)
     }
@@ -377,7 +386,7 @@ impl Db {
     /// Returns an iterator over the pairs within `bounds`, at a snapshot or without filling the
     /// cache.
     pub fn iter_with(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Result<DbIterator> {
-        self.inner.iter_at(None, bounds, self.seqno_of(options)?, options.fill_cache)
+        self.inner.iter_at(None, bounds, self.moment_of(options)?, options.fill_cache)
     }
 
     /// Returns a snapshot of the current state. It stays readable until it is dropped.
@@ -398,9 +407,10 @@ impl Db {
         writer.sync_logs(&*self.inner)
     }
 
-    /// Compacts the keys of the default keyspace between `start` and `end` (all its keys when `None`)
-    /// into the deepest level, drops deleted and overwritten entries, and waits until that is done.
-    /// [`Keyspace::compact_range`](crate::Keyspace::compact_range) does so for another keyspace.
+    /// Compacts the keys of the default keyspace between `start` and `end` (all its keys when
+    /// `None`) into the deepest level, drops deleted and overwritten entries, and waits until that
+    /// is done. [`Keyspace::compact_range`](crate::Keyspace::compact_range) does so for another
+    /// keyspace.
     pub fn compact_range(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.inner.compact_range(&self.inner.trees()[0], start, end)
     }
@@ -416,7 +426,8 @@ impl Db {
         Ok(())
     }
 
-    /// Waits until no flush or compaction is due.
+    /// Waits until no flush or compaction is due. Does not wait for the compactions of a store at rest
+    /// (option `rest_compaction`): they are never due, and may run when this returns.
     pub fn wait_idle(&self) -> Result<()> {
         self.inner.wait_idle()
     }
@@ -511,14 +522,14 @@ impl Db {
         self.open.close()
     }
 
-    /// Returns the sequence number of the given snapshot, which must be of this store.
-    fn seqno_of(&self, options: &ReadOptions<'_>) -> Result<Option<SeqNo>> {
+    /// Returns the moment of the given snapshot, which must be of this store.
+    fn moment_of(&self, options: &ReadOptions<'_>) -> Result<Option<Moment>> {
         match options.snapshot {
             Some(snapshot) if !Arc::ptr_eq(&snapshot.inner, &self.inner) => Err(Error::invalid(
                 "the snapshot belongs to another store or to another handle; take a snapshot from \
                  this handle",
             )),
-            snapshot => Ok(snapshot.map(|s| s.seqno)),
+            snapshot => Ok(snapshot.map(|s| s.moment)),
         }
     }
 

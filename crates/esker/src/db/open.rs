@@ -21,13 +21,16 @@ use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
 use super::observers::Observers;
 use super::replay::{Replayed, Spill, replay};
+use super::rules::default_rules;
 use super::runtime::{RuntimeShare, StoreMemory, check_runtime};
 use super::snapshot_list::SnapshotList;
-use super::state::{DbInner, Queue, WriteParams};
+use super::state::{DbInner, Frozen, NextLog, Queue, WriteParams};
 use super::thread_roles::Threads;
 use super::tree::{Tree, known_orders, trees_of};
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
+use crate::base::expiry::StoreClock;
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::OsFs;
 use crate::fs::{DirEntry, FileLock, Fs, absolute, fork, parent_of, pinned, sync_dir};
@@ -82,7 +85,7 @@ impl Db {
     /// * `NotFound` when there is no store and `create_if_missing` is off.
     /// * `Locked` when another process or handle has the store open; the message names it.
     /// * `Incompatible` when the directory belongs to another kind of store or to a newer version,
-    ///   or the store was created with another key order.
+    ///   or the store was created with another key order or has another merge operator.
     /// * `Corruption` when acknowledged data is damaged.
     /// * `InvalidArgument`, `NoSpace`, `Io`. `Io` also when the process has reached its limit of
     ///   file descriptors, threads or memory mappings.
@@ -296,11 +299,17 @@ fn open_existing(
             }
         }
     }
-    let mut spill = Spill::new(fs.clone(), dir, &options, &trees);
+    let clock = Arc::new(StoreClock::new(options.clock.clone()));
+    let rules =
+        default_rules(versions.catalog(), &options, &clock).map_err(|e| e.with_path(dir))?;
+    let mut spill = Spill::new(fs.clone(), dir, &options, &trees, &rules);
     let to_tables = (!read_only).then_some(&mut spill);
     let resources = (&options, &sizes, memory.pool.clone());
-    let replayed = replay(&*fs, dir, resources, &trees, &mut versions, to_tables)?;
-    let inner = assemble(fs, dir, (options, sizes), lock, memory, trees, versions, &replayed);
+    let with = (&trees[..], &*rules);
+    let replayed = replay(&*fs, dir, resources, with, &mut versions, to_tables)?;
+    let options = (options, sizes);
+    let inner = assemble(fs, dir, options, lock, memory, (trees, rules), versions, &replayed);
+    inner.note_expiring_tables();
     if !read_only {
         inner.watch_removals();
         inner.begin_writing(&replayed).inspect_err(|error| inner.announce_failed_open(error))?;
@@ -329,6 +338,7 @@ fn first_writer(
         memtables: replayed.memtables.clone(),
         others_bytes: replayed.memtables.others_bytes() as u64,
         next_seqno: replayed.last_seqno + 1,
+        recovered: false,
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
@@ -345,19 +355,25 @@ fn assemble(
     (options, sizes): (Options, Sizes),
     lock: Option<Box<dyn FileLock>>,
     StoreMemory { cache, cache_store, .. }: StoreMemory,
-    trees: Vec<Arc<Tree>>,
+    (trees, rules): (Vec<Arc<Tree>>, Arc<KeyspaceRules>),
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
     let transactions = Transactions::default();
     let writer = first_writer(&options, &transactions, replayed);
-    let read_state = ReadState::of_trees(&replayed.memtables, &versions.current());
+    let mut memtables = replayed.full.iter().chain([&replayed.memtables]);
+    let oldest = memtables.next().unwrap_or(&replayed.memtables);
+    let read_state = ReadState::of_trees(oldest, &versions.current());
+    let read_state = memtables.fold(read_state, |state, next| state.after_freeze(next));
     let dropped = versions.catalog().dropped().collect();
     let is_working = lock.is_some() && sizes.compaction_threads > 0;
     let shared = options.clone();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+    let keyspaces = KeyspaceList::new(versions.catalog(), opening, &options, &rules.clock);
     Arc::new_cyclic(|me| DbInner {
-        keyspaces: Arc::new(Mutex::new(KeyspaceList::new(versions.catalog(), opening))),
+        keyspaces: Arc::new(Mutex::new(keyspaces)),
+        rules,
+        expired_files_from_ms: AtomicU64::new(0),
         dropped: Mutex::new(dropped),
         opening,
         me: me.clone(),
@@ -411,9 +427,10 @@ impl DbInner {
     /// A store that was not closed may have failed in a sync, or before one. Then the content that
     /// was read from its files may be in the page cache only, and a second sync would not report
     /// that (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020).
-    /// So the logs become a table, the manifest and `CURRENT` are rewritten, and only then is
-    /// anything removed. The clean-close marker says that everything was synced. Many logs of
-    /// short openings become a table, too.
+    /// So the logs become tables, the manifest and `CURRENT` are rewritten, and only then is a log
+    /// removed. The flush thread writes the tables after the opening, and a sync waits for them
+    /// ([`WriterState::recovered`]). Without threads the opening writes them. The clean-close marker
+    /// says that everything was synced. Many logs of short openings become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
         self.resize_cache();
         if replayed.closed {
@@ -421,6 +438,7 @@ impl DbInner {
         } else {
             self.versions.lock().renew();
         }
+        self.store_merge_operator()?;
         for number in &replayed.unused {
             // Remove it durably before the manifest names a newer log: starting that log syncs the
             // directory.
@@ -437,7 +455,16 @@ impl DbInner {
         writer.log = Some(self.start_log(number, start)?);
         let full = replayed.memtables.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
             || replayed.logs > REPLAYED_LOGS_MAX;
-        if !replayed.memtables.is_empty() && (full || !replayed.closed) {
+        let full = full || !replayed.full.is_empty();
+        let to_tables = !replayed.memtables.is_empty() && (full || !replayed.closed);
+        if (to_tables || !replayed.full.is_empty()) && !self.is_manual_background() {
+            writer.recovered = !replayed.closed;
+            let edit = VersionEdit { newest_wal: Some(number), ..VersionEdit::default() };
+            self.versions.lock().apply(edit)?;
+            let next_log = NextLog { number, first_ordinal: start.first_ordinal };
+            self.queue_recovered(&mut writer, replayed, next_log);
+            drop(writer);
+        } else if to_tables {
             self.freeze(&mut writer)?;
             drop(writer);
             let frozen = self.queue.lock().frozen.front().cloned();
@@ -465,6 +492,26 @@ impl DbInner {
         }
         self.refresh_debt();
         Ok(())
+    }
+
+    /// Leaves the recovered memtables to the flush thread, or to the workers of the runtime, which do
+    /// nothing for this store yet.
+    fn queue_recovered(&self, writer: &mut WriterState, replayed: &Replayed, next_log: NextLog) {
+        let fresh = self.fresh_memtables(replayed.memtables.memory_bytes() as u64);
+        writer.memtables = fresh.clone();
+        writer.others_bytes = 0;
+        let mut queue = self.queue.lock();
+        for memtables in &replayed.full {
+            queue.frozen.push_back(Frozen { memtables: memtables.clone(), next_log: None });
+        }
+        let memtables = replayed.memtables.clone();
+        queue.frozen.push_back(Frozen { memtables, next_log: Some(next_log) });
+        queue.recovered = queue.frozen.len();
+        self.replace_read_state(|view| view.after_freeze(&fresh));
+        self.update_near_stall(queue.frozen.len());
+        if let Some(account) = self.account() {
+            account.note_freeze(queue.frozen_bytes());
+        }
     }
 
     /// Removes unreferenced tables and manifests, which a crash left incomplete.

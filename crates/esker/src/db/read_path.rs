@@ -7,13 +7,14 @@ use std::cell::Cell;
 use std::ops::Bound;
 
 use super::state::DbInner;
-use super::tree::Tree;
+use super::tree::InKeyspace;
 use crate::base::epoch::EpochGuard;
-use crate::base::key::SeqNo;
+use crate::base::expiry::Moment;
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
+use crate::iter::operands::Resolver;
 use crate::perf;
-use crate::read::get::{Found, Lookup};
+use crate::read::get::{Found, Lookup, NOW};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
 use crate::read::{ReadState, Slice};
 use crate::table::TableGet;
@@ -27,37 +28,42 @@ crate::base::sync::thread_local! {
 }
 
 impl DbInner {
-    /// Returns the result of `take` on the value of `key` at `seqno`, or now. `take` must be short:
+    /// Returns the result of `take` on the value of `key` at `at`, or now. `take` must be short:
     /// it may run inside an epoch pin, which delays freeing unused memory.
     #[inline]
     pub fn get_map<R>(
         &self,
-        tree: Option<&Tree>,
+        of: Option<InKeyspace<'_>>,
         key: &[u8],
-        seqno: Option<SeqNo>,
+        at: Option<Moment>,
         fill_cache: bool,
         mut take: impl FnMut(Found<'_>) -> R,
     ) -> Result<Option<R>> {
         self.check_open()?;
         if perf::is_watched() && perf::is_mine() {
-            return self.get_map_counted(tree, key, seqno, fill_cache, take);
+            return self.get_map_counted(of, key, at, fill_cache, take);
         }
         if self.cache.has_slots() {
             let reading = self.read_state.collector().pin();
             // Load the read state before the sequence number: see `read`.
             let view = self.read_state.load_pinned(&reading);
-            let Some(view) = state_of(view, tree) else { return Ok(None) };
-            let lookup = self.lookup(tree, seqno, fill_cache, Some(&reading));
+            let Some(view) = state_of(view, of) else { return Ok(None) };
+            let lookup = self.lookup(of, at, fill_cache, Some(&reading));
             match lookup.get_with(view, key, &mut take)? {
                 TableGet::Found(taken) => return Ok(Some(taken)),
                 TableGet::Absent => return Ok(None),
-                TableGet::NeedsIo => {}
+                // Operands of a merge may be in files, too.
+                TableGet::NeedsIo | TableGet::Merge => {}
             }
         }
         // The pin is released before a file is read, because others wait for it.
         let view = self.read_state.load();
-        let Some(view) = state_of(&view, tree) else { return Ok(None) };
-        Ok(self.lookup(tree, seqno, fill_cache, None).get_with(view, key, &mut take)?.found())
+        let Some(view) = state_of(&view, of) else { return Ok(None) };
+        let lookup = self.lookup(of, at, fill_cache, None);
+        match lookup.get_with(view, key, &mut take)? {
+            TableGet::Merge => lookup.get_merged(view, key, &mut take),
+            found => Ok(found.found()),
+        }
     }
 
     /// Does the same as [`DbInner::get_map`], and counts its steps for this thread.
@@ -65,41 +71,41 @@ impl DbInner {
     #[inline(never)]
     fn get_map_counted<R>(
         &self,
-        tree: Option<&Tree>,
+        of: Option<InKeyspace<'_>>,
         key: &[u8],
-        seqno: Option<SeqNo>,
+        at: Option<Moment>,
         fill_cache: bool,
         mut take: impl FnMut(Found<'_>) -> R,
     ) -> Result<Option<R>> {
         let view = self.read_state.load();
-        let Some(view) = state_of(&view, tree) else { return Ok(None) };
-        self.lookup(tree, seqno, fill_cache, None).get_counted(view, key, &mut take)
+        let Some(view) = state_of(&view, of) else { return Ok(None) };
+        self.lookup(of, at, fill_cache, None).get_counted(view, key, &mut take)
     }
 
-    /// Returns the value of `key` at `seqno`, or now.
+    /// Returns the value of `key` at `at`, or now.
     #[inline]
     pub fn get_at(
         &self,
-        tree: Option<&Tree>,
+        of: Option<InKeyspace<'_>>,
         key: &[u8],
-        seqno: Option<SeqNo>,
+        at: Option<Moment>,
         fill_cache: bool,
     ) -> Result<Option<Slice>> {
-        self.get_map(tree, key, seqno, fill_cache, |look| look.pin())
+        self.get_map(of, key, at, fill_cache, |look| look.pin())
     }
 
-    /// Appends the value of `key` at `seqno`, or now, to `out`. A value longer than
+    /// Appends the value of `key` at `at`, or now, to `out`. A value longer than
     /// [`COPIED_BYTES_MAX`] is pinned and returned instead.
     #[inline]
     pub fn copy_at(
         &self,
-        tree: Option<&Tree>,
+        of: Option<InKeyspace<'_>>,
         key: &[u8],
-        seqno: Option<SeqNo>,
+        at: Option<Moment>,
         fill_cache: bool,
         out: &mut Vec<u8>,
     ) -> Result<Option<Option<Slice>>> {
-        self.get_map(tree, key, seqno, fill_cache, |found| {
+        self.get_map(of, key, at, fill_cache, |found| {
             let value = found.value();
             if value.len() > COPIED_BYTES_MAX {
                 return Some(found.pin());
@@ -109,39 +115,39 @@ impl DbInner {
         })
     }
 
-    /// Returns the result of `visit` on the value of `key` at `seqno`, or now. However long `visit`
+    /// Returns the result of `visit` on the value of `key` at `at`, or now. However long `visit`
     /// runs, it keeps only its own value in memory.
     #[inline]
     pub fn read_at<R>(
         &self,
-        tree: Option<&Tree>,
+        of: Option<InKeyspace<'_>>,
         key: &[u8],
-        seqno: Option<SeqNo>,
+        at: Option<Moment>,
         fill_cache: bool,
         visit: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         // Taken out of the thread-local, so that `visit` may read, too.
         let mut copy = COPY.try_with(Cell::take).unwrap_or_default();
         copy.clear();
-        let found = self.copy_at(tree, key, seqno, fill_cache, &mut copy)?;
+        let found = self.copy_at(of, key, at, fill_cache, &mut copy)?;
         let result = found.map(|pinned| visit(pinned.as_deref().unwrap_or(&copy)));
         let _ = COPY.try_with(|place| place.set(copy));
         Ok(result)
     }
 
-    /// Returns the values of `keys` at `seqno`, or all as of one moment.
+    /// Returns the values of `keys` at `at`, or all as of one moment.
     pub fn multi_get_at<K: AsRef<[u8]>>(
         &self,
-        tree: Option<&Tree>,
+        of: Option<InKeyspace<'_>>,
         keys: &[K],
-        seqno: Option<SeqNo>,
+        at: Option<Moment>,
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
         let view = self.read_state.load();
-        let Some(view) = state_of(&view, tree) else {
+        let Some(view) = state_of(&view, of) else {
             return Ok(keys.iter().map(|_| None).collect());
         };
-        let lookup = self.lookup(tree, seqno, true, None);
+        let lookup = self.lookup(of, at, true, None);
         if perf::is_watched() && perf::is_mine() {
             let get = |key: &K| lookup.get_counted(view, key.as_ref(), &mut Found::pin);
             return keys.iter().map(get).collect();
@@ -152,53 +158,65 @@ impl DbInner {
     #[inline]
     fn lookup<'a>(
         &'a self,
-        tree: Option<&'a Tree>,
-        seqno: Option<SeqNo>,
+        of: Option<InKeyspace<'a>>,
+        at: Option<Moment>,
         fill_cache: bool,
         reading: Option<&'a EpochGuard<'a>>,
     ) -> Lookup<'a> {
         Lookup {
-            tables: tree.map_or(&self.tables, |tree| &tree.tables),
+            tables: of.map_or(&self.tables, |of| &of.tree.tables),
             counters: &self.counters,
-            seqno: seqno.unwrap_or_else(|| self.visible_seqno()),
+            rules: of.map_or(&self.rules, |of| of.rules),
+            seqno: at.map_or_else(|| self.visible_seqno(), |at| at.seqno),
+            at_ms: at.map_or(NOW, |at| at.at_ms),
             fill_cache,
             epoch: reading,
         }
     }
 
-    /// Returns an iterator over the stored pairs of `tree` within `bounds` at `seqno`, or now.
+    /// Returns an iterator over the stored pairs of a keyspace within `bounds` at `at`, or now.
     pub fn iter_at(
         &self,
-        tree: Option<&Tree>,
+        of: Option<InKeyspace<'_>>,
         bounds: KeyBounds,
-        seqno: Option<SeqNo>,
+        at: Option<Moment>,
         fill_cache: bool,
     ) -> Result<DbIterator> {
         self.check_open()?;
         // This sequence number first, the hints last: see `iter::hints`.
-        let hints_seqno = seqno.unwrap_or_else(|| self.visible_seqno());
+        let hints_seqno = at.map_or_else(|| self.visible_seqno(), |at| at.seqno);
         let read_state = self.read_state.load();
-        let seqno = seqno.unwrap_or_else(|| self.visible_seqno());
-        if let Some(tree) = tree {
+        let Moment { seqno, at_ms } = at.unwrap_or_else(|| self.present());
+        let rules = of.map_or(&self.rules, |of| of.rules);
+        let moment = (seqno, Resolver::new(rules, at_ms));
+        if let Some(InKeyspace { tree, .. }) = of {
             let read_state = read_state.other(tree.id).cloned();
             let read_state = read_state.ok_or_else(|| Error::invalid("the tree does not exist"))?;
-            return DbIterator::new(read_state, &tree.tables, seqno, bounds, fill_cache);
+            return DbIterator::new(read_state, &tree.tables, moment, bounds, fill_cache);
         }
         let hints = self.hints();
-        let mut iter = DbIterator::new(read_state, &self.tables, seqno, bounds, fill_cache)?;
+        let mut iter = DbIterator::new(read_state, &self.tables, moment, bounds, fill_cache)?;
         if let Some(hints) = hints {
             iter.set_hints(hints, hints_seqno);
         }
         Ok(iter)
     }
+
+    /// Returns the present moment. Its time is 0 while no pair of the store expires.
+    #[inline]
+    pub fn present(&self) -> Moment {
+        // The sequence number comes first: see `StoreClock::now_if_used_ms`.
+        let seqno = self.visible_seqno();
+        Moment { seqno, at_ms: self.rules.clock.now_if_used_ms() }
+    }
 }
 
-/// Returns the read state of a tree; of tree 0 for `None`.
+/// Returns the read state of the tree of a keyspace; of tree 0 for `None`.
 #[inline]
-fn state_of<'a>(view: &'a ReadState, tree: Option<&Tree>) -> Option<&'a ReadState> {
-    match tree {
+fn state_of<'a>(view: &'a ReadState, of: Option<InKeyspace<'_>>) -> Option<&'a ReadState> {
+    match of {
         None => Some(view),
-        Some(tree) => view.other(tree.id).map(|other| &**other),
+        Some(of) => view.other(of.tree.id).map(|other| &**other),
     }
 }
 

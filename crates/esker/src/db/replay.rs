@@ -3,32 +3,35 @@
 //! Invariants:
 //! 1. The recovered operations are a prefix of the logged writes. The omitted rest is a torn tail
 //!    that nothing proves durable. Otherwise the opening fails.
-//! 2. Memory use is one memtable of the size given by [`replayed_bytes`], and one record. A full
-//!    memtable becomes tables. The edit that adds the tables records the sequence number up to
-//!    which the tables are complete.
+//! 2. Memory use is what active and immutable memtables may have together, and one record. With
+//!    threads, a full memtable is kept for the flush thread as long as that bound allows, and after it
+//!    the oldest becomes tables here. Without threads there is one memtable, of the size given by
+//!    [`replayed_bytes`]. The edit that adds the tables records the sequence number up to which the
+//!    tables are complete.
 //! 3. Every operation up to that number, [`VersionSet::last_seqno`], is in tables. A replay after a
 //!    crash skips these operations, also when the crash interrupted this replay.
 //! 4. No log is removed here. All of them exist until the opening is done, for a repair too.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::dir::list_dir;
+use super::rules::{catalog_keys, note_kind};
 use super::table_output::{level_zero_slice, table_options};
 use super::tree::{Tree, fresh_memtables};
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
-use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::ops;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::fs::Fs;
+use crate::iter::rewrite::RewriteRules;
 use crate::memtable::{ChunkPool, Memtables};
+use crate::metrics::RewriteCounters;
 use crate::options::Options;
 use crate::options::validate::Sizes;
-use crate::tree::catalog::Catalog;
 use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
@@ -38,6 +41,9 @@ use crate::write::writer_state::apply;
 
 /// Result of the log recovery.
 pub(super) struct Replayed {
+    /// Full memtables, oldest first, which a thread is to flush.
+    pub full: Vec<Memtables>,
+    /// The newest operations.
     pub memtables: Memtables,
     pub pool: Arc<ChunkPool>,
     pub last_seqno: SeqNo,
@@ -73,6 +79,8 @@ pub(super) struct Spill<'a> {
     dir: PathBuf,
     options: &'a Options,
     trees: &'a [Arc<Tree>],
+    /// The rules of the default keyspace.
+    rules: &'a Arc<KeyspaceRules>,
     /// Whether a memtable was written.
     used: bool,
 }
@@ -84,8 +92,9 @@ impl<'a> Spill<'a> {
         dir: &Path,
         options: &'a Options,
         trees: &'a [Arc<Tree>],
+        rules: &'a Arc<KeyspaceRules>,
     ) -> Spill<'a> {
-        Spill { fs, dir: dir.to_path_buf(), options, trees, used: false }
+        Spill { fs, dir: dir.to_path_buf(), options, trees, rules, used: false }
     }
 
     /// Makes `memtables` the newest runs of level 0. No snapshot is older than an opening.
@@ -105,8 +114,14 @@ impl<'a> Spill<'a> {
         for (tree, memtable) in self.trees.iter().zip(memtables.iter()) {
             let config = self.output_config(tree, numbers);
             open.extend(config.opened.clone());
-            let live = catalog_keys(versions.catalog(), tree.id);
-            let files = flush::write_tables(memtable, &tree.order, Vec::new(), live, config)?;
+            let rules = RewriteRules {
+                snapshots: Vec::new(),
+                now_ms: self.rules.clock.now_ms(),
+                live: catalog_keys(versions.catalog(), tree.id, self.options, self.rules),
+                filter_level: None,
+                counters: &RewriteCounters::default(),
+            };
+            let files = flush::write_tables(memtable, &tree.order, rules, config)?;
             let slices = files.into_iter().map(|file| level_zero_slice(file, order));
             if slices.len() > 0 {
                 edit.tree_mut(tree.id).added.extend(slices);
@@ -145,8 +160,14 @@ impl<'a> Spill<'a> {
 struct Sink<'a, 'b> {
     options: &'a Options,
     trees: &'a [Arc<Tree>],
-    memtable_bytes: usize,
+    rules: &'a KeyspaceRules,
+    /// Memory of a full memtable, in bytes.
+    memtable_bytes: u64,
+    /// Bytes for which the filter of a memtable is made.
+    filter_bytes: usize,
     most_bytes: u64,
+    /// Maximum number of full memtables that are kept; `None` where no thread flushes them.
+    kept_max: Option<usize>,
     versions: &'a mut VersionSet,
     /// `None` in a store opened read-only, which keeps everything in memory.
     spill: Option<&'a mut Spill<'b>>,
@@ -154,7 +175,7 @@ struct Sink<'a, 'b> {
 
 impl Sink<'_, '_> {
     fn new_memtables(&self, pool: &Arc<ChunkPool>) -> Memtables {
-        fresh_memtables(self.trees, self.options, self.memtable_bytes, pool)
+        fresh_memtables(self.trees, self.options, self.filter_bytes, pool)
     }
 
     /// Applies the `count` operations of a record.
@@ -162,16 +183,29 @@ impl Sink<'_, '_> {
         let last = record.first_seqno.saturating_add(count).saturating_sub(1);
         state.last_seqno = state.last_seqno.max(last);
         if last > self.versions.last_seqno() {
-            apply(&state.memtables, record.payload, record.first_seqno, |_| {});
+            let note = |op: &ops::Op<'_>| note_kind(self.rules, op.kind);
+            apply(&state.memtables, record.payload, record.first_seqno, note);
         }
     }
 
-    /// Writes the memtables to tables if they are full.
+    /// Keeps the memtables for the flush thread if they are full, or writes the oldest to tables.
     fn make_room(&mut self, state: &mut Replayed) -> Result<()> {
-        let full = state.memtables.memory_bytes() as u64 >= self.most_bytes;
-        let Some(spill) = self.spill.as_mut().filter(|_| full) else { return Ok(()) };
-        spill.flush(&state.memtables, &state.numbers, self.versions)?;
-        state.memtables = self.new_memtables(&state.pool);
+        let most_bytes = self.kept_max.map_or(self.most_bytes, |_| self.memtable_bytes);
+        let is_full = state.memtables.memory_bytes() as u64 >= most_bytes;
+        if !is_full || self.spill.is_none() {
+            return Ok(());
+        }
+        let fresh = self.new_memtables(&state.pool);
+        state.full.push(std::mem::replace(&mut state.memtables, fresh));
+        // A large value can fill a memtable to many times its size.
+        let bytes = |full: &[Memtables]| full.iter().map(|m| m.memory_bytes() as u64).sum::<u64>();
+        let kept_max = self.kept_max.unwrap_or(0);
+        while state.full.len() > kept_max || bytes(&state.full) > self.most_bytes {
+            let oldest = state.full.remove(0);
+            if let Some(spill) = &mut self.spill {
+                spill.flush(&oldest, &state.numbers, self.versions)?;
+            }
+        }
         Ok(())
     }
 }
@@ -182,7 +216,7 @@ pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
     (options, sizes, pool): (&Options, &Sizes, Arc<ChunkPool>),
-    trees: &[Arc<Tree>],
+    (trees, rules): (&[Arc<Tree>], &KeyspaceRules),
     versions: &mut VersionSet,
     spill: Option<&mut Spill<'_>>,
 ) -> Result<Replayed> {
@@ -200,10 +234,25 @@ pub(super) fn replay(
     let next_number = counted.max(used.map_or(0, |number| number + 1));
     // With a runtime, a store that is only open has no filter.
     let is_shared = options.runtime.is_some();
-    let memtable_bytes = if is_shared { 0 } else { sizes.memtable_bytes as usize };
+    let memtable_bytes = sizes.memtable_bytes;
+    let filter_bytes = if is_shared { 0 } else { memtable_bytes as usize };
     let most_bytes = replayed_bytes(options, sizes);
-    let mut sink = Sink { options, trees, memtable_bytes, most_bytes, versions, spill };
+    // The newest memtable counts too: all of them may wait for the flush thread after the opening.
+    let kept_max = (options.frozen_memtables_max as usize).saturating_sub(1);
+    let kept_max = (sizes.compaction_threads > 0).then_some(kept_max);
+    let mut sink = Sink {
+        options,
+        trees,
+        rules,
+        memtable_bytes,
+        filter_bytes,
+        most_bytes,
+        kept_max,
+        versions,
+        spill,
+    };
     let mut state = Replayed {
+        full: Vec::new(),
         memtables: sink.new_memtables(&pool),
         pool,
         last_seqno: sink.versions.last_seqno(),
@@ -304,24 +353,15 @@ impl Replayed {
     }
 }
 
-/// Returns the number of operations in a record; `None` if any part is invalid, or names a tree that
-/// is not one of the first `trees`.
+/// Returns the number of operations in a record; `None` if any part is invalid, or names a tree
+/// that is not one of the first `trees`.
 fn count_operations(payload: &[u8], trees: usize) -> Option<u64> {
     let valid = |op: &ops::Op<'_>| (op.tree as usize) < trees;
     ops::Ops::new(payload).try_fold(0, |count, op| op.filter(valid).map(|_| count + 1))
 }
 
-/// Returns the keys of a tree whose keyspaces exist in the catalog.
-fn catalog_keys(catalog: &Catalog, tree: TreeId) -> LiveKeys {
-    if tree == 0 {
-        return LiveKeys::all();
-    }
-    let live: HashSet<KeyspaceId> = catalog.keyspaces().map(|keyspace| keyspace.id).collect();
-    LiveKeys::of(Box::new(move |id| live.contains(&id)))
-}
-
-/// Returns whether a log continues the records that were replayed. A log that does not is unused, or
-/// comes after a gap, or else is an error.
+/// Returns whether a log continues the records that were replayed. A log that does not is unused,
+/// or comes after a gap, or else is an error.
 fn is_next_log(
     reader: &mut LogReader,
     path: &Path,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::read_path::bounds_of_prefix;
 use super::state::DbInner;
+use crate::base::expiry::Moment;
 use crate::base::key::SeqNo;
 use crate::error::Result;
 use crate::read::Slice;
@@ -12,7 +13,8 @@ use crate::read::scan::DbIterator;
 /// The state of the store at one moment, readable until the snapshot is dropped.
 ///
 /// The versions of keys that a snapshot can see stay on disk until it is dropped, so an old
-/// snapshot costs space.
+/// snapshot costs space. A pair that had not expired when the snapshot was taken stays visible to
+/// it.
 ///
 /// ```
 /// # fn main() -> esker::Result<()> {
@@ -27,28 +29,28 @@ use crate::read::scan::DbIterator;
 /// ```
 pub struct Snapshot {
     pub(super) inner: Arc<DbInner>,
-    pub(super) seqno: SeqNo,
+    pub(super) moment: Moment,
 }
 
 impl Snapshot {
     pub(super) fn new(inner: Arc<DbInner>) -> Snapshot {
-        let seqno = inner.snapshots.hold(|| inner.visible_seqno());
-        Snapshot { inner, seqno }
+        let moment = inner.snapshots.hold(|| inner.present());
+        Snapshot { inner, moment }
     }
 
     /// Returns the sequence number at which the snapshot reads.
     pub fn seqno(&self) -> SeqNo {
-        self.seqno
+        self.moment.seqno
     }
 
     /// Returns the value of `key` in the snapshot.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.inner.get_at(None, key.as_ref(), Some(self.seqno), true)
+        self.inner.get_at(None, key.as_ref(), Some(self.moment), true)
     }
 
     /// Returns the values of many keys, in the order of `keys`; see [`crate::Db::multi_get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.inner.multi_get_at(None, keys, Some(self.seqno))
+        self.inner.multi_get_at(None, keys, Some(self.moment))
     }
 
     /// Returns whether `key` exists in the snapshot.
@@ -59,7 +61,7 @@ impl Snapshot {
     /// Returns an iterator over every pair in the snapshot.
     pub fn iter(&self) -> Result<DbIterator> {
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-        self.inner.iter_at(None, everything, Some(self.seqno), true)
+        self.inner.iter_at(None, everything, Some(self.moment), true)
     }
 
     /// Returns an iterator over the pairs of the snapshot within `range`.
@@ -67,18 +69,18 @@ impl Snapshot {
         &self,
         range: impl std::ops::RangeBounds<K>,
     ) -> Result<DbIterator> {
-        self.inner.iter_at(None, super::owned_bounds(&range), Some(self.seqno), true)
+        self.inner.iter_at(None, super::owned_bounds(&range), Some(self.moment), true)
     }
 
     /// Returns an iterator over the pairs of the snapshot whose key starts with `prefix`.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<DbIterator> {
         let bounds = bounds_of_prefix(&self.inner.order, prefix.as_ref())?;
-        self.inner.iter_at(None, bounds, Some(self.seqno), true)
+        self.inner.iter_at(None, bounds, Some(self.moment), true)
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.inner.snapshots.release(self.seqno);
+        self.inner.snapshots.release(self.moment);
     }
 }

@@ -1,37 +1,39 @@
-//! The live snapshots: sequence numbers that compactions must keep readable.
+//! The live snapshots: moments that compactions must keep readable.
 
 use std::collections::BTreeMap;
 
-use crate::base::key::SeqNo;
+use crate::base::expiry::Moment;
 use crate::base::sync::Mutex;
 
-/// The sequence numbers held by snapshots, each with its number of holders.
+/// The moments held by snapshots, each with its number of holders.
 #[derive(Default)]
-pub struct SnapshotList(Mutex<BTreeMap<SeqNo, usize>>);
+pub struct SnapshotList(Mutex<BTreeMap<Moment, usize>>);
 
 impl SnapshotList {
-    /// Holds the sequence number that `now` returns. `now` runs under the list's lock.
-    pub fn hold(&self, now: impl FnOnce() -> SeqNo) -> SeqNo {
+    /// Holds the moment that `now` returns. `now` runs under the list's lock.
+    pub fn hold(&self, now: impl FnOnce() -> Moment) -> Moment {
         let mut held = self.0.lock();
-        let seqno = now();
-        *held.entry(seqno).or_insert(0) += 1;
-        seqno
+        let moment = now();
+        *held.entry(moment).or_insert(0) += 1;
+        moment
     }
 
-    /// Releases a sequence number that [`SnapshotList::hold`] returned.
-    pub fn release(&self, seqno: SeqNo) {
+    /// Releases a moment that [`SnapshotList::hold`] returned.
+    pub fn release(&self, moment: Moment) {
         let mut held = self.0.lock();
-        if let Some(count) = held.get_mut(&seqno) {
+        if let Some(count) = held.get_mut(&moment) {
             *count -= 1;
             if *count == 0 {
-                held.remove(&seqno);
+                held.remove(&moment);
             }
         }
     }
 
-    /// Returns the held sequence numbers, ascending.
-    pub fn all(&self) -> Vec<SeqNo> {
-        self.0.lock().keys().copied().collect()
+    /// Returns the held moments, ascending. Of those with one sequence number only the earliest.
+    pub fn all(&self) -> Vec<Moment> {
+        let mut moments: Vec<Moment> = self.0.lock().keys().copied().collect();
+        moments.dedup_by_key(|moment| moment.seqno);
+        moments
     }
 
     /// Returns the number of live snapshots.

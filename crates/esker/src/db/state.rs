@@ -26,6 +26,7 @@ use arc_swap::ArcSwap;
 use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
+use super::rest_state::Rest;
 use super::runtime::RuntimeShare;
 use super::snapshot_list::SnapshotList;
 use super::stall_list::RunningStalls;
@@ -35,6 +36,7 @@ use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::key::SeqNo;
 use crate::base::keyspace::{KeyspaceId, TreeId};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::order::KeyOrder;
 use crate::cache::BlockCache;
 use crate::compaction::{BusySet, picker};
@@ -58,9 +60,16 @@ use crate::write::commit::Committer;
 #[derive(Clone)]
 pub(crate) struct Frozen {
     pub memtables: Memtables,
-    /// Logs with a smaller number hold only flushed data once these memtables are flushed.
-    pub logs_below: u64,
-    /// Ordinal of the first record of the log with that number.
+    /// The log that comes after those of these memtables. Logs with a smaller number hold only flushed
+    /// data once these memtables are flushed. `None` if older logs also hold newer data.
+    pub next_log: Option<NextLog>,
+}
+
+/// The log behind those of immutable memtables.
+#[derive(Clone, Copy)]
+pub(crate) struct NextLog {
+    pub number: u64,
+    /// Ordinal of its first record.
     pub first_ordinal: u64,
 }
 
@@ -69,10 +78,17 @@ pub(crate) struct Frozen {
 pub(crate) struct Queue {
     /// Immutable memtables to flush, oldest first.
     pub frozen: VecDeque<Frozen>,
+    /// Number of them, at the front, that the opening recovered from logs.
+    pub recovered: usize,
     /// Table fragments that running compactions read.
     pub busy: BusySet,
     /// Number of running compactions.
     pub running: usize,
+    /// Number of rest compactions among them. A caller that waits for compactions does not wait for
+    /// these.
+    pub resting: usize,
+    /// When the store is at rest, and what it may do then.
+    pub rest: Rest,
     /// Whether a caller compacts manually, or waits to; no other compaction starts.
     pub exclusive: bool,
     /// Number of space waiters. While there is one, compactions give up their space and wait.
@@ -175,6 +191,8 @@ pub(crate) struct DbInner {
     /// Whether `hints` is nonempty, so that readers can skip loading an empty list.
     pub any_hints: AtomicBool,
     pub committer: Committer,
+    /// The rules of the default keyspace, with the clock of the store.
+    pub rules: Arc<KeyspaceRules>,
     /// What the transactions share.
     pub transactions: Transactions,
     /// The open tables of tree 0.
@@ -183,6 +201,8 @@ pub(crate) struct DbInner {
     pub trees: ArcSwap<Vec<Arc<Tree>>>,
     /// The keyspaces except the default one. Changed under the lock of `versions`.
     pub keyspaces: Arc<Mutex<KeyspaceList>>,
+    /// Until this time of the store, in milliseconds since 1970, no more table files expire.
+    pub expired_files_from_ms: AtomicU64,
     /// Number of this opening, which no other opening in this process has.
     pub opening: u64,
     /// Dropped keyspaces whose entries are still in tables, with their trees.
@@ -270,6 +290,8 @@ impl DbInner {
         let _serial = self.read_state_change.lock();
         let next = change(&self.read_state.load());
         self.read_state.replace(Arc::new(next));
+        // Some new files may expire: see `super::expired`.
+        self.expired_files_from_ms.store(0, Ordering::Relaxed);
     }
 
     /// Returns an identity that no other file of this store has.

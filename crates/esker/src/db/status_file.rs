@@ -261,6 +261,12 @@ impl StatusFile {
         self.due_ms.compare_exchange(due_ms, next_ms, success, failure).is_ok()
     }
 
+    /// Returns whether nothing was published yet, also when another thread has taken the turn.
+    pub fn awaits_first(&self) -> bool {
+        let state = self.state.lock();
+        !state.ended && state.version == 0
+    }
+
     fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
@@ -413,8 +419,11 @@ mod tests {
         fs.create_new(&dir.join("STATUS")).unwrap().append(&[7; 3 * STATUS_BYTES]).unwrap();
         let file = StatusFile::new(fs.clone(), dir, true);
         assert!(file.due().is_some_and(|due| due <= Instant::now()));
-        assert!(file.take_turn() && !file.take_turn());
+        assert!(file.awaits_first() && file.take_turn() && !file.take_turn());
+        // The turn is taken, and nothing is published yet.
+        assert!(file.awaits_first());
         file.publish(Metrics::default(), Duration::ZERO);
+        assert!(!file.awaits_first());
         let read = || fs.read(&dir.join("STATUS"), u64::MAX).ok();
         assert_eq!(LiveStatus::decode(&read().unwrap()).unwrap().version, 1);
         file.publish(Metrics { flushes: 3, ..Metrics::default() }, Duration::ZERO);

@@ -9,15 +9,15 @@
 //!   work, or do without it.
 //! * After a panic in a store thread no write is accepted, and no caller waits for that thread.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::state::DbInner;
 use super::thread_roles::Role;
+use crate::base::panics::catch_panic;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::check_mappings;
 use crate::base::workers::JobClass;
-use crate::error::{Error, ErrorKind, Result, panic_text};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 
 /// Minimum number of memory mappings that must be left when a store is opened, for the needs of all
@@ -205,13 +205,4 @@ impl DbInner {
     pub(super) fn check_broken(&self) -> Result<()> {
         self.queue.lock().broken.clone().map_or(Ok(()), Err)
     }
-}
-
-/// Runs `work`; a panic becomes an error with the panic's message.
-pub(super) fn catch_panic<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
-    if cfg!(esker_shuttle) {
-        // The scheduler must see each panic, and it ends threads by its own panics.
-        return Ok(work());
-    }
-    catch_unwind(AssertUnwindSafe(work)).map_err(|cause| panic_text(&*cause).to_string())
 }

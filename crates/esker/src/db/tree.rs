@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::base::keyspace::{TreeId, stored_order};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::order::KeyOrder;
 use crate::compaction::TreeLimits;
 use crate::memtable::{ChunkPool, Memtable, Memtables};
@@ -29,6 +30,15 @@ pub(crate) struct Tree {
     pub options: ArcSwap<Options>,
     /// The open tables.
     pub tables: Arc<Tables>,
+}
+
+/// A keyspace other than the default one, for a read.
+#[derive(Clone, Copy)]
+pub(crate) struct InKeyspace<'a> {
+    /// The tree of the keyspace.
+    pub tree: &'a Tree,
+    /// The rules of the keyspace.
+    pub rules: &'a Arc<KeyspaceRules>,
 }
 
 impl Tree {

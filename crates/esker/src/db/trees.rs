@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::state::DbInner;
 use super::tree::{Tree, fresh_memtables};
 use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId};
+use crate::iter::rewrite::RewriteRules;
 use crate::memtable::Memtables;
 use crate::tree::catalog::CatalogChange;
 use crate::tree::forest::Forest;
@@ -47,9 +48,31 @@ impl DbInner {
     /// Returns the keys of a tree that belong to keyspaces that exist.
     pub fn live_keys(&self, tree: TreeId) -> LiveKeys {
         if tree == 0 {
-            return LiveKeys::all();
+            return LiveKeys::all(self.rules.clone());
         }
         let keyspaces = self.keyspaces.clone();
-        LiveKeys::of(Box::new(move |id: KeyspaceId| keyspaces.lock().is_live(id)))
+        LiveKeys::of(Box::new(move |id: KeyspaceId| keyspaces.lock().rules(id)))
+    }
+
+    /// Returns the rules of a rewrite of a tree now. A compaction asks the filters for
+    /// `filter_level`.
+    pub fn rewrite_rules(&self, tree: TreeId, filter_level: Option<usize>) -> RewriteRules<'_> {
+        // The time comes first: see `base::expiry`.
+        let now_ms = self.rules.clock.now_ms();
+        RewriteRules {
+            snapshots: self.snapshots.all(),
+            now_ms,
+            live: self.live_keys(tree),
+            filter_level: filter_level.filter(|_| self.has_filter(tree)),
+            counters: &self.counters.rewrites,
+        }
+    }
+
+    /// Returns whether a keyspace of a tree has a compaction filter.
+    pub fn has_filter(&self, tree: TreeId) -> bool {
+        match tree {
+            0 => self.rules.filter.is_some(),
+            tree => self.keyspaces.lock().has_filter(tree),
+        }
     }
 }

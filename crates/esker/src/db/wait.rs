@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::state::{DbInner, Queue};
 use crate::base::sync::MutexGuard;
 use crate::base::workers::JobClass;
+use crate::compaction::BusySet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Memtable;
 
@@ -46,7 +47,8 @@ impl Drop for IdleWaiter<'_> {
 }
 
 impl DbInner {
-    /// Waits until no flush or compaction is left to do.
+    /// Waits until no flush or compaction is left to do. Rest compactions do not count: they may run on,
+    /// and begin later.
     pub fn wait_idle(&self) -> Result<()> {
         if self.is_manual_background() && !self.read_only {
             while self.run_background_job()? {
@@ -68,8 +70,9 @@ impl DbInner {
             if let Some(error) = queue.broken.as_ref().or(failed) {
                 return Err(error.clone());
             }
-            let quiet = queue.frozen.is_empty() && queue.running == 0;
-            if quiet && (self.read_only || self.pick(&queue.busy).is_none()) {
+            let quiet = queue.frozen.is_empty() && queue.running == queue.resting;
+            // Only a rest compaction may be busy. It must not hide a compaction that is due.
+            if quiet && (self.read_only || self.pick(&BusySet::default()).is_none()) {
                 return Ok(());
             }
             if quiet && !queue.exclusive && queue.space_waiters == 0 {
@@ -129,6 +132,17 @@ impl DbInner {
             self.idle.wait(&mut queue);
         }
         Ok(())
+    }
+
+    /// Waits until the memtables that the opening recovered are flushed. A caller may hold the writer
+    /// state: a flush does not need it.
+    pub fn wait_for_recovered_memtables(&self) -> Result<()> {
+        let last = {
+            let queue = self.queue.lock();
+            let newest = queue.recovered.checked_sub(1).and_then(|at| queue.frozen.get(at));
+            newest.map(|frozen| frozen.memtables.main.clone())
+        };
+        self.wait_flushed(last.as_ref())
     }
 
     /// Blocks other compactions while the returned guard exists, and waits for the running ones.

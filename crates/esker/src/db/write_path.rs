@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::pending_wal::NEXT_LOG_FROM;
 use super::stall_list::StallCause;
-use super::state::{DbInner, Frozen, Queue};
+use super::state::{DbInner, Frozen, NextLog, Queue};
 use super::write_throttle::{PACED_MIN, SLEEP};
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
@@ -105,6 +105,24 @@ impl DbInner {
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let outcome =
             self.committer.commit_if(payload, count, user_bytes, durability, self, condition);
+        self.deliver_events();
+        outcome
+    }
+
+    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns
+    /// the bytes of its key and value. No other write is committed between `make` and the commit.
+    /// Returns whether there was an operation.
+    pub fn write_made(
+        &self,
+        bytes: u64,
+        make: impl FnOnce(&mut Vec<u8>) -> Result<Option<u64>>,
+    ) -> Result<bool> {
+        self.check_writable()?;
+        self.throttle(bytes, None)?;
+        let outcome = self.committer.commit_made(self.write_params.durability(), self, make);
+        if let Err(error) = &outcome {
+            self.note_write_error(error);
+        }
         self.deliver_events();
         outcome
     }
@@ -225,8 +243,10 @@ impl DbInner {
         writer.others_bytes = 0;
         writer.unlogged = false;
         writer.next_log_requested = false;
-        let logs_below = log.as_ref().map_or(0, LogWriter::number);
-        let first_ordinal = log.as_ref().map_or(0, LogWriter::next_ordinal);
+        let next_log = NextLog {
+            number: log.as_ref().map_or(0, LogWriter::number),
+            first_ordinal: log.as_ref().map_or(0, LogWriter::next_ordinal),
+        };
         if let Some(log) = log
             && let Some(old) = writer.log.replace(log)
         {
@@ -237,7 +257,7 @@ impl DbInner {
         let removed = writer.unsynced_logs.extract_if(.., |log| log.number() < flushed_below);
         removed.for_each(|log| self.close_in_background(log));
         let mut queue = self.queue.lock();
-        queue.frozen.push_back(Frozen { memtables: full, logs_below, first_ordinal });
+        queue.frozen.push_back(Frozen { memtables: full, next_log: Some(next_log) });
         self.replace_read_state(|view| view.after_freeze(&fresh));
         self.update_near_stall(queue.frozen.len());
         if let Some(account) = self.account() {
@@ -374,6 +394,14 @@ impl CommitHooks for DbInner {
 
     fn close_log(&self, log: LogWriter) {
         self.close_in_background(log);
+    }
+
+    fn wait_recovered(&self, deadline: Option<Instant>) -> Result<()> {
+        if deadline.is_none() {
+            return self.wait_for_recovered_memtables();
+        }
+        let text = "the first sync waits for the memtables that the opening recovered";
+        self.wait_until_flushed(StallCause::Flush(text), deadline, |queue| queue.recovered == 0)
     }
 
     fn counters(&self) -> &Counters {

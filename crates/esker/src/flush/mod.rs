@@ -7,32 +7,28 @@
 use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
-use crate::base::key::SeqNo;
-use crate::base::keyspace::LiveKeys;
 use crate::base::order::KeyOrder;
 use crate::error::Result;
-use crate::iter::retain::{Decision, Retain};
+use crate::iter::rewrite::{InputEntry, Rewrite, RewriteRules};
 use crate::memtable::Memtable;
 use crate::tree::output::{NewFile, Output, OutputConfig};
 
-/// Writes `memtable` as tables. `snapshots` are the sequence numbers of the snapshots that must
-/// stay readable, ascending. Keys that are not in `live` are left out. Creates no file if no entry
-/// is kept.
+/// Writes `memtable` as tables. `rules` has the snapshots that must stay readable and the keys to
+/// keep. Creates no file if no entry is kept.
 ///
 /// # Errors
 /// Any write error; the files written so far are removed.
 pub fn write_tables(
     memtable: &Arc<Memtable>,
     order: &KeyOrder,
-    snapshots: Vec<SeqNo>,
-    live: LiveKeys,
+    rules: RewriteRules<'_>,
     config: OutputConfig,
 ) -> Result<Vec<NewFile>> {
     let deletes = memtable.range_deletes();
-    let kept = deletes.to_tombstones_seen(order, &snapshots);
-    let retain = Retain::new(order.clone(), snapshots, deletes.clone());
+    let kept = deletes.to_tombstones_seen(order, &rules.seqnos());
+    let rewrite = Rewrite::new(order.clone(), rules, deletes.clone());
     let mut output = Output::new(config, Vec::new(), kept);
-    match walk(&mut memtable.cursor(), retain, live, &mut output) {
+    match walk(&mut memtable.cursor(), rewrite, &mut output) {
         Ok(()) => output.finish(),
         Err(error) => {
             output.abandon();
@@ -41,20 +37,15 @@ pub fn write_tables(
     }
 }
 
-/// Scans `cursor` and adds to `output` the entries of live keys that `retain` keeps.
-fn walk(
-    cursor: &mut impl Cursor,
-    mut retain: Retain,
-    mut live: LiveKeys,
-    output: &mut Output,
-) -> Result<()> {
+/// Scans `cursor` and adds to `output` what `rewrite` keeps.
+fn walk(cursor: &mut impl Cursor, mut rewrite: Rewrite<'_>, output: &mut Output) -> Result<()> {
     cursor.seek_to_first()?;
     while cursor.valid() {
         let (key, seqno, kind) = (cursor.key(), cursor.seqno(), cursor.kind());
-        if retain.decide(key, seqno, kind, false) != Decision::Drop && live.contains(key) {
-            output.add(key, seqno, kind, cursor.value())?;
-        }
+        // Older tables may hold the key.
+        let entry = InputEntry { key, seqno, kind, value: cursor.value(), bottom: false };
+        rewrite.add(entry, output)?;
         cursor.next()?;
     }
-    Ok(())
+    rewrite.finish(output)
 }

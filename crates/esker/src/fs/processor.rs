@@ -1,6 +1,8 @@
-//! The time that a thread waited for a processor, from the kernel's statistics.
+//! How short processors and devices are, from the kernel's statistics: the time that a thread waited
+//! for a processor, and the share of the time in which any task waited for a processor or a device.
 //!
-//! Invariant: waits for a device, for a lock or for the end of a sleep are not counted.
+//! Invariant: the wait of a thread does not count waits for a device, for a lock or for the end of a
+//! sleep.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -27,6 +29,21 @@ impl ProcessorWait {
     }
 }
 
+/// Returns the share of the last ten seconds in which some task of the machine waited for a processor
+/// or for a device, in percent; the larger of the two. 0 where the system does not tell.
+pub fn pressure_percent() -> u32 {
+    let share = |path| std::fs::read_to_string(path).ok().and_then(|text| parse_pressure(&text));
+    let shares = ["/proc/pressure/cpu", "/proc/pressure/io"].map(share);
+    shares.into_iter().flatten().max().unwrap_or(0)
+}
+
+/// Parses the average of ten seconds in the line `some`, in percent, without its fraction.
+fn parse_pressure(text: &str) -> Option<u32> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let average = line.split_ascii_whitespace().find_map(|pair| pair.strip_prefix("avg10="))?;
+    average.split('.').next()?.parse().ok()
+}
+
 /// Parses the second of three numbers: nanoseconds run, nanoseconds waited, number of time slices.
 fn parse(text: &[u8]) -> Option<Duration> {
     let second = std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?;
@@ -43,6 +60,17 @@ mod tests {
         for text in [&b""[..], b"1", b"1 x 3", b"1 -2 3", b"\xff 1 2"] {
             assert_eq!(parse(text), None);
         }
+    }
+
+    #[test]
+    fn pressure_is_average_of_ten_seconds_of_some_tasks() {
+        let text = "some avg10=12.86 avg60=9.30 avg300=9.62 total=14600614960\n\
+                    full avg10=77.00 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(parse_pressure(text), Some(12));
+        for text in ["", "full avg10=1.00", "some", "some avg60=1.00", "some avg10=x.5"] {
+            assert_eq!(parse_pressure(text), None, "{text}");
+        }
+        assert!(pressure_percent() <= 100);
     }
 
     #[test]

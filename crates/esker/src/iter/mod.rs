@@ -2,12 +2,16 @@
 //!
 //! [`merge`] merges sources in internal order. [`visible`] reduces the result to the pairs visible
 //! at one sequence number. [`hints`] record key ranges without visible keys. [`retain`] decides
-//! which entries a rewrite may drop. Nothing in this module depends on the origin of the entries.
+//! which entries a rewrite may drop, and [`rewrite`] applies that, expiry, merge operators and
+//! compaction filters. Nothing in this module depends on the origin of the entries.
 
 mod coverage;
 pub mod hints;
 pub mod merge;
+mod merged;
+pub mod operands;
 pub mod retain;
+pub mod rewrite;
 #[cfg(test)]
 mod tests;
 pub mod tombstone_run;

@@ -4,6 +4,9 @@
 //! stripe. Every snapshot sees the oldest stripe, which holds all numbers if there are no
 //! snapshots.
 //!
+//! A put or a tombstone hides the older entries of its stripe. A merge operand does not: its value
+//! depends on them.
+//!
 //! Invariant: for every reader, with or without a snapshot, each key has the same value, or none,
 //! before and after the rewrite.
 
@@ -37,6 +40,8 @@ pub struct Retain {
     key: Vec<u8>,
     /// Stripe of the previous entry. `None` before the first one.
     stripe: Option<usize>,
+    /// Whether the previous entry is a merge operand, so that it hides nothing.
+    open: bool,
     /// Number of range tombstone bounds at or before `key`.
     passed: usize,
     /// Last lookup: the value of `passed`, the limit, and the tombstone found.
@@ -48,11 +53,12 @@ impl Retain {
     /// snapshots in ascending order. The newest state is always kept as well.
     pub fn new(order: KeyOrder, snapshots: Vec<SeqNo>, range_deletes: Arc<RangeDeletes>) -> Retain {
         let (key, stripe) = (Vec::new(), None);
-        Retain { order, snapshots, range_deletes, key, stripe, passed: 0, covering: None }
+        let (open, passed, covering) = (false, 0, None);
+        Retain { order, snapshots, range_deletes, key, stripe, open, passed, covering }
     }
 
     /// Returns the number of snapshots older than `seqno`. Stripe 0 is the oldest.
-    fn stripe_of(&self, seqno: SeqNo) -> usize {
+    pub(super) fn stripe_of(&self, seqno: SeqNo) -> usize {
         self.snapshots.partition_point(|&snapshot| snapshot < seqno)
     }
 
@@ -62,9 +68,10 @@ impl Retain {
     pub fn decide(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, bottom: bool) -> Decision {
         let stripe = self.stripe_of(seqno);
         let known = self.stripe.is_some() && same_key(&self.order, key, &self.key);
-        if known && self.stripe == Some(stripe) {
+        if known && self.stripe == Some(stripe) && !self.open {
             return Decision::Drop;
         }
+        self.open = kind == Kind::Merge;
         if !known {
             copy_into(&mut self.key, key);
         }
@@ -79,15 +86,27 @@ impl Retain {
         }
         match kind {
             Kind::Delete if bottom && stripe == 0 => Decision::Drop,
-            // Below a range tombstone that stays, even an older one, the entry must keep its newer
-            // number.
-            Kind::Put
-                if bottom && stripe == 0 && !self.range_deletes.is_covered_at(self.passed) =>
-            {
+            Kind::Put | Kind::PutExpiring if self.may_be_zero(stripe, bottom) => {
                 Decision::KeepWithSeqnoZero
             }
             _ => Decision::Keep,
         }
+    }
+
+    /// Returns whether a put of the last key may get sequence number 0. `bottom` is that of
+    /// [`Retain::decide`]. Below a range tombstone that stays, even an older one, the entry must
+    /// keep its newer number.
+    pub(super) fn may_be_zero(&self, stripe: usize, bottom: bool) -> bool {
+        bottom && stripe == 0 && !self.range_deletes.is_covered_at(self.passed)
+    }
+
+    /// Returns whether a range tombstone hides from the readers of `stripe` everything that is
+    /// older than the entries of the last key that were kept. `next` is the number of the next
+    /// entry of the key in the inputs. Versions below the inputs are older than every tombstone
+    /// over the key.
+    pub(super) fn is_cut_below(&mut self, stripe: usize, next: Option<SeqNo>) -> bool {
+        let top = self.snapshots.get(stripe).copied().unwrap_or(SEQNO_MAX);
+        self.covering(top).is_some_and(|deleted| next.is_none_or(|next| deleted > next))
     }
 
     /// Advances to the range tombstones over `self.key`. Keys arrive in order, so the bounds

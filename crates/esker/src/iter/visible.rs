@@ -2,10 +2,12 @@
 //!
 //! Invariants while the cursor is valid:
 //! 1. It is positioned on the newest version of its key at or below the snapshot. That version is a
-//!    put, and no range tombstone at or below the snapshot is newer.
+//!    put that has not expired or a merge operand, and no range tombstone at or below the snapshot
+//!    is newer.
 //! 2. Going forward, the source is positioned on that version, and only the key is copied. Going
 //!    backward, the version is copied, because the source had to move past it to find it, to the
-//!    last version of the previous key.
+//!    last version of the previous key. Of a merge operand the merged value is kept, in both
+//!    directions ([`super::merged`]).
 //! 3. Or the cursor reads a row batch ([`crate::base::rows`]) of visible rows, in either direction.
 //!    The source keeps its position, and catches up before it moves.
 //!
@@ -16,8 +18,10 @@ use std::sync::Arc;
 
 use super::coverage::Coverage;
 use super::hints::Hints;
+use super::operands::{Operands, Resolver};
 use super::{ShortKey, copy_into, empty, same_key};
 use crate::base::cursor::Cursor;
+use crate::base::expiry;
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteView;
@@ -32,16 +36,18 @@ const JUMP_STEPS: u64 = 64;
 
 /// The keys and values visible at a snapshot.
 pub struct VisibleCursor<C: Cursor> {
-    source: C,
+    pub(super) source: C,
     pub(super) order: KeyOrder,
-    snapshot: SeqNo,
-    coverage: Coverage,
+    pub(super) snapshot: SeqNo,
+    pub(super) coverage: Coverage,
     pub(super) valid: bool,
     forward: bool,
+    /// Where the current pair is, outside of a row batch.
+    pub(super) place: Place,
     /// Forward: sequence number of the current version.
-    seqno: SeqNo,
+    pub(super) seqno: SeqNo,
     /// Forward: key whose versions are being stepped over. `None` if `saved_key` holds it.
-    skipped_key: Option<ShortKey>,
+    pub(super) skipped_key: Option<ShortKey>,
     /// Current row batch. `None` while `valid` is false.
     batch: Option<BatchPos>,
     /// Key of the current row.
@@ -52,10 +58,15 @@ pub struct VisibleCursor<C: Cursor> {
     moves_without_batch: u32,
     /// Entries stepped over since the last [`Self::take_skipped_count`].
     pub(super) stepped_over: u64,
-    /// Backward: current key.
-    saved_key: Vec<u8>,
-    /// Backward: current value.
-    saved_value: Vec<u8>,
+    /// Current key, if the pair is saved.
+    pub(super) saved_key: Vec<u8>,
+    /// Current value, if the pair is saved.
+    pub(super) saved_value: Vec<u8>,
+    /// Time at which the saved pair expires.
+    pub(super) saved_time_ms: u64,
+    pub(super) resolver: Resolver,
+    /// Buffer for the operands of a key.
+    pub(super) operands: Operands,
     /// Invisible keys in a row before `skips` is used. [`u64::MAX`] without skip state.
     lookup_at: u64,
     /// Start value of `lookup_at` with skip state, and number of further invisible keys before each
@@ -63,6 +74,17 @@ pub struct VisibleCursor<C: Cursor> {
     tombstones_min: u64,
     tombstones_step: u64,
     pub(super) skips: Option<Box<SkipState>>,
+}
+
+/// Where the current pair is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The source is on it.
+    Source,
+    /// The source is on it, and its value begins with the time at which it expires.
+    Expiring,
+    /// It is saved. The source is elsewhere.
+    Saved,
 }
 
 /// Position in a row batch.
@@ -102,6 +124,7 @@ impl<C: Cursor> VisibleCursor<C> {
             coverage: Coverage::new(range_deletes),
             valid: false,
             forward: true,
+            place: Place::Source,
             seqno: 0,
             skipped_key: None,
             batch: None,
@@ -111,6 +134,9 @@ impl<C: Cursor> VisibleCursor<C> {
             stepped_over: 0,
             saved_key: Vec::new(),
             saved_value: Vec::new(),
+            saved_time_ms: expiry::NEVER_MS,
+            resolver: Resolver::default(),
+            operands: Operands::default(),
             lookup_at: u64::MAX,
             tombstones_min: thresholds.tombstones_min,
             tombstones_step: thresholds.tombstones_step,
@@ -135,6 +161,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.stepped_over = 0;
         self.lookup_at = u64::MAX;
         self.skips = None;
+        self.resolver = Resolver::default();
     }
 
     /// Returns the sequence number at which the cursor reads.
@@ -149,6 +176,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.batch_key.release();
         empty(&mut self.saved_key);
         empty(&mut self.saved_value);
+        self.operands.clear();
     }
 
     /// Enables `hints` with `since` up to `as_of` ([`super::hints`]). A move ends unpositioned
@@ -171,13 +199,12 @@ impl<C: Cursor> VisibleCursor<C> {
     pub fn key(&self) -> &[u8] {
         match self.batch {
             Some(_) => self.batch_key.key(),
-            None if self.forward => self.source.key(),
-            None => &self.saved_key,
+            None if self.place == Place::Source => self.source.key(),
+            None => self.special_key(),
         }
     }
 
     /// Returns whether the cursor reads a row batch.
-    #[cfg(test)]
     pub fn is_in_batch(&self) -> bool {
         self.batch.is_some()
     }
@@ -192,8 +219,8 @@ impl<C: Cursor> VisibleCursor<C> {
     pub fn value(&self) -> &[u8] {
         match &self.batch {
             Some(walk) => walk.batch.rows.value(walk.row),
-            None if self.forward => self.source.value(),
-            None => &self.saved_value,
+            None if self.place == Place::Source => self.source.value(),
+            None => self.special_value(),
         }
     }
 
@@ -235,6 +262,7 @@ impl<C: Cursor> VisibleCursor<C> {
     fn begin(&mut self) {
         self.valid = false;
         self.batch = None;
+        self.place = Place::Source;
         self.walk_after = 0;
     }
 
@@ -252,7 +280,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// or the source would have to move. Returns whether `visit` wants more. Ends on the last pair
     /// passed.
     pub fn for_each_row(&mut self, forward: bool, visit: Visitor<'_>) -> bool {
-        let asks = self.walk_after == 0 && self.coverage.is_empty();
+        let asks = self.walk_after == 0 && self.coverage.is_empty() && self.place == Place::Source;
         if asks && forward && self.forward && self.batch.is_none() {
             self.begin_batch();
         }
@@ -288,6 +316,8 @@ impl<C: Cursor> VisibleCursor<C> {
         }
         if self.batch.is_some() {
             self.end_batch();
+        } else if self.forward && self.place == Place::Saved {
+            return self.next_after_merged();
         } else if self.forward && self.may_read_batch() && self.begin_batch() {
             return self.next();
         }
@@ -331,7 +361,9 @@ impl<C: Cursor> VisibleCursor<C> {
         }
         self.valid = false;
         if self.forward {
-            copy_into(&mut self.saved_key, self.source.key());
+            if self.place != Place::Saved {
+                copy_into(&mut self.saved_key, self.source.key());
+            }
             self.source.seek_before(&self.saved_key, SEQNO_MAX)?;
         } else if walked {
             self.source.prev()?;
@@ -398,7 +430,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Moves forward from the source's position to the first visible version. With `skipping`,
     /// first skips every version of the skipped key.
     #[inline]
-    fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
+    pub(super) fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
         self.forward = true;
         let (mut steps, mut dead, mut lookup_at) = (0, 0, self.lookup_at);
         while self.source.valid() {
@@ -421,7 +453,11 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             if kind == Kind::Put && !self.covered(seqno) {
                 self.valid = true;
+                self.place = Place::Source;
                 self.seqno = seqno;
+                return Ok(());
+            }
+            if kind != Kind::Put && kind != Kind::Delete && self.settle_special(seqno, kind)? {
                 return Ok(());
             }
             steps = 0;
@@ -487,7 +523,7 @@ impl<C: Cursor> VisibleCursor<C> {
     }
 
     #[inline]
-    fn covered(&mut self, seqno: SeqNo) -> bool {
+    pub(super) fn covered(&mut self, seqno: SeqNo) -> bool {
         !self.coverage.is_empty()
             && self
                 .coverage
@@ -511,12 +547,18 @@ impl<C: Cursor> VisibleCursor<C> {
             dead += 1;
             self.stepped_over += 1;
             copy_into(&mut self.saved_key, self.source.key());
-            let Some((seqno, Kind::Put)) = self.newest_of_saved_key()? else { continue };
+            let Some((seqno, kind)) = self.newest_of_saved_key()? else { continue };
             let deleted = self.coverage.newest(&self.order, &self.saved_key, self.snapshot);
-            if deleted.is_none_or(|deleted| deleted <= seqno) {
-                self.valid = true;
-                return Ok(());
+            if kind == Kind::Delete || deleted.is_some_and(|deleted| deleted > seqno) {
+                continue;
             }
+            self.saved_time_ms = expiry::NEVER_MS;
+            if kind != Kind::Put && !self.settle_special_backward(kind)? {
+                continue;
+            }
+            self.valid = true;
+            self.place = Place::Saved;
+            return Ok(());
         }
         Ok(())
     }

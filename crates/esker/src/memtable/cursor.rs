@@ -181,8 +181,8 @@ impl Cursor for MemCursor {
 
     #[inline]
     fn kind(&self) -> Kind {
-        // Only `Put` and `Delete` are ever added.
-        if self.entry().packed as u8 == Kind::Put as u8 { Kind::Put } else { Kind::Delete }
+        // A `RangeDelete` is never added.
+        Kind::of_entry(self.entry().packed as u8)
     }
 
     #[inline]

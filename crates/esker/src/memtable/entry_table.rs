@@ -171,7 +171,7 @@ impl EntryTable {
         }
     }
 
-    /// Adds a put or a tombstone.
+    /// Adds an entry: a put, a tombstone or a merge operand.
     #[inline]
     pub fn add(&self, seqno: SeqNo, kind: Kind, key: &[u8], value: &[u8]) {
         let hash = key_hash(key);

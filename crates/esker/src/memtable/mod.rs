@@ -16,6 +16,7 @@ mod btree;
 mod cursor;
 mod entry_table;
 mod filter;
+mod merged_values;
 mod pool;
 mod set;
 mod skiplist;
@@ -34,6 +35,7 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
 
 pub use cursor::{MemCursor, MemHit, MemSlice};
 use entry_table::{EntrySpace, EntryTable, LookupKey, Seek};
+use merged_values::MergedValues;
 pub use pool::ChunkPool;
 pub use set::Memtables;
 
@@ -56,7 +58,7 @@ struct RangeDeleteSets {
 pub struct MemEntry<'a> {
     /// The entry's sequence number.
     pub seqno: SeqNo,
-    /// [`Kind::Put`] or [`Kind::Delete`].
+    /// The entry's kind, never [`Kind::RangeDelete`].
     pub kind: Kind,
     /// The value; empty for a tombstone.
     pub value: &'a [u8],
@@ -88,6 +90,8 @@ pub struct Memtable {
     range_bytes: AtomicUsize,
     range_seqno_min: AtomicU64,
     range_seqno_max: AtomicU64,
+    /// Values that reads have made of merge operands.
+    pub merged: MergedValues,
 }
 
 impl Memtable {
@@ -115,6 +119,7 @@ impl Memtable {
             seek_flush_bytes_min: Thresholds::default().seek_flush_bytes_min,
             ranges: Mutex::default(),
             settled: ArcSwap::default(),
+            merged: MergedValues::default(),
             range_count: AtomicUsize::new(0),
             range_bytes: AtomicUsize::new(0),
             range_seqno_min: AtomicU64::new(u64::MAX),

@@ -11,6 +11,8 @@ mod table;
 pub use counter::{Counter, LazyStriped, Striped};
 pub use table::{METRICS, MetricSpec};
 
+use crate::base::sync::Mutex;
+
 /// Counters of one level since the store was opened.
 #[derive(Debug, Default)]
 pub struct LevelCounters {
@@ -24,6 +26,38 @@ pub struct LevelCounters {
     pub moves: Counter,
     /// Gets that found their version in this level (a value or a tombstone).
     pub table_gets: LazyStriped,
+}
+
+/// Counters of what flushes and compactions do with merge operands, expired pairs and filtered
+/// pairs, and the last problem of a callback.
+#[derive(Debug, Default)]
+pub struct RewriteCounters {
+    /// Merge operands that became part of a value or of another operand.
+    pub operands_merged: Counter,
+    /// Keys with more than 64 operands whose operands were combined.
+    pub long_chains: Counter,
+    /// Pairs that were removed because they had expired.
+    pub expired: Counter,
+    /// Slices of table files that were removed whole because all their pairs had expired.
+    pub expired_files: Counter,
+    /// Pairs that a compaction filter removed or replaced.
+    pub filtered: Counter,
+    /// Failures and panics of merge operators and compaction filters.
+    pub callback_problems: Counter,
+    last_problem: Mutex<Option<String>>,
+}
+
+impl RewriteCounters {
+    /// Records a failure or a panic of a merge operator or of a compaction filter.
+    pub fn note_problem(&self, problem: String) {
+        self.callback_problems.add(1);
+        *self.last_problem.lock() = Some(problem);
+    }
+
+    /// Returns the last recorded problem.
+    pub fn last_problem(&self) -> Option<String> {
+        self.last_problem.lock().clone()
+    }
 }
 
 /// The store's counters.
@@ -50,6 +84,10 @@ pub struct Counters {
     pub compaction_bytes: Counter,
     /// Bytes of tables read by compactions.
     pub compaction_read_bytes: Counter,
+    /// Compactions of a store at rest.
+    pub rest_compactions: Counter,
+    /// Bytes of tables written by those compactions.
+    pub rest_bytes: Counter,
     /// Microseconds for which writers were delayed by the write throttle or by the search for
     /// empty-range hints.
     pub slowed_us: Counter,
@@ -63,6 +101,8 @@ pub struct Counters {
     pub scrub_rounds: Counter,
     /// Damaged files found by the scrub, counted in each pass.
     pub scrub_problems: Counter,
+    /// Merges, expiry and filters in flushes and compactions.
+    pub rewrites: RewriteCounters,
     /// Counters per level.
     pub levels: [LevelCounters; LEVELS],
 }
@@ -128,8 +168,8 @@ pub struct MemoryMetrics {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableEntry {
-    /// Tree of the file. Tree 0 holds the default keyspace. Keys of other trees begin with four bytes
-    /// that stand for their keyspace.
+    /// Tree of the file. Tree 0 holds the default keyspace. Keys of other trees begin with four
+    /// bytes that stand for their keyspace.
     pub tree: u32,
     /// Level of the file. A file with slices in several levels is listed once for each.
     pub level: usize,
@@ -137,6 +177,14 @@ pub struct TableEntry {
     pub number: u64,
     /// Bytes of the whole file.
     pub size_bytes: u64,
+    /// Number of entries of the whole file: puts and deletes.
+    pub entries: u64,
+    /// Number of deletes among the entries.
+    pub deletes: u64,
+    /// Number of range tombstones of the whole file.
+    pub range_deletes: u64,
+    /// Bytes of keys and values of the whole file, before layout and compression.
+    pub raw_bytes: u64,
     /// First key of the file.
     pub smallest: Vec<u8>,
     /// Last key of the file.
@@ -180,6 +228,24 @@ pub struct Metrics {
     pub compaction_bytes: u64,
     /// Bytes of tables read by compactions.
     pub compaction_read_bytes: u64,
+    /// Part of `compactions` that a store at rest did (option `rest_compaction`).
+    pub rest_compactions: u64,
+    /// Part of `compaction_bytes` that a store at rest wrote.
+    pub rest_bytes: u64,
+    /// Merge operands that flushes and compactions made part of a value or of another operand.
+    pub operands_merged: u64,
+    /// Keys with more than 64 merge operands whose operands flushes and compactions combined.
+    pub long_chains: u64,
+    /// Pairs that flushes and compactions removed because they had expired.
+    pub expired: u64,
+    /// Slices of table files that were removed whole because all their pairs had expired.
+    pub expired_files: u64,
+    /// Pairs that a compaction filter removed or replaced.
+    pub filtered: u64,
+    /// Failures and panics of merge operators and compaction filters in flushes and compactions.
+    pub callback_problems: u64,
+    /// Last failure or panic of a merge operator or a compaction filter in a flush or a compaction.
+    pub callback_problem: Option<String>,
     /// Compaction debt: bytes that wait to be pushed down or merged.
     pub debt_bytes: u64,
     /// Microseconds for which writers were delayed by the write throttle or by the search for

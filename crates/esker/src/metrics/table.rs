@@ -131,6 +131,10 @@ rows! {
             "Bytes of tables written by compactions.";
         compaction_read_bytes, "esker_compaction_read_bytes", counter, "bytes",
             "Bytes of tables read by compactions.";
+        rest_compactions, "esker_rest_compactions", counter, "",
+            "Part of the compactions that a store at rest did.";
+        rest_bytes, "esker_rest_bytes", counter, "bytes",
+            "Part of the bytes of tables written by compactions that a store at rest wrote.";
         debt_bytes, "esker_debt_bytes", gauge, "bytes",
             "Compaction debt: bytes that wait to be flushed, pushed down or merged.";
         slowed_us, "esker_slowed_seconds", counter, "seconds",
@@ -167,6 +171,18 @@ rows! {
             "Lines of the file LOG that could not be written.";
         status_file_failures, "esker_status_file_failures", counter, "",
             "Failed updates of the file STATUS.";
+        operands_merged, "esker_operands_merged", counter, "",
+            "Merge operands that flushes and compactions made part of a value or of another operand.";
+        long_chains, "esker_long_chains", counter, "",
+            "Keys with more than 64 merge operands whose operands flushes and compactions combined.";
+        expired, "esker_expired_pairs", counter, "",
+            "Pairs that flushes and compactions removed because they had expired.";
+        expired_files, "esker_expired_files", counter, "",
+            "Slices of table files that were removed whole because all their pairs had expired.";
+        filtered, "esker_filtered_pairs", counter, "",
+            "Pairs that a compaction filter removed or replaced.";
+        callback_problems, "esker_callback_problems", counter, "",
+            "Failures and panics of merge operators and compaction filters in flushes and compactions.";
     }
     Memory "memory" {
         active_memtable_bytes, "esker_memory_active_memtable_bytes", gauge, "bytes",

@@ -101,8 +101,20 @@ pub enum Event {
         /// Duration of the compaction.
         duration: Duration,
         /// Why it failed, if it failed. An error of kind `Closed` means that it was stopped: the
-        /// store is closing, or a flush needed its space.
+        /// store is closing, a flush needed its space, or a rest compaction gave way to other work.
         error: Option<Error>,
+    },
+    /// A store at rest stopped to merge its runs. Each of its compactions has events of its own.
+    #[non_exhaustive]
+    RestEnded {
+        /// Number of compactions since the rest began.
+        compactions: u64,
+        /// Bytes of the tables that they wrote.
+        written_bytes: u64,
+        /// Time since the first of them began.
+        duration: Duration,
+        /// Why it stopped, as a sentence without its end.
+        cause: &'static str,
     },
     /// A write stall began: a writer, and all that come after it, wait.
     #[non_exhaustive]

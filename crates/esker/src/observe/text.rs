@@ -74,6 +74,11 @@ impl fmt::Display for Event {
             Event::RecoveryNote { note } => write!(f, "recovery: {note}"),
             Event::FlushBegan { .. } | Event::FlushEnded { .. } => flush(f, self),
             Event::CompactionBegan { .. } | Event::CompactionEnded { .. } => compaction(f, self),
+            Event::RestEnded { compactions, written_bytes, duration, cause } => {
+                let (took, bytes) = (Took(*duration), human_bytes(*written_bytes));
+                let compactions = Counted(*compactions, "compaction");
+                write!(f, "{compactions} at rest wrote {bytes} in {took}; {cause}")
+            }
             Event::StallBegan { cause, bytes, clears } => {
                 let bytes = human_bytes(*bytes);
                 write!(f, "write stall began: {cause}; {bytes} wait for their flush; {clears}")
@@ -217,6 +222,18 @@ mod tests {
         assert_eq!(at(1_735_689_599, 999), "2024-12-31T23:59:59.999Z");
         assert_eq!(at(4_102_444_800, 0), "2100-01-01T00:00:00.000Z");
         assert_eq!(utc(UNIX_EPOCH - Duration::from_secs(9)), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn end_of_rest_is_sentence() {
+        let event = Event::RestEnded {
+            compactions: 1,
+            written_bytes: 1024,
+            duration: Duration::from_millis(20_500),
+            cause: "nothing is left to merge",
+        };
+        let text = "1 compaction at rest wrote 1.0 KiB in 20.5 s; nothing is left to merge";
+        assert_eq!(event.to_string(), text);
     }
 
     #[test]

@@ -75,6 +75,28 @@ macro_rules! rows {
             /// A user-supplied filter policy in place of the Bloom filter. Each file stores its
             /// name.
             pub filter_policy: Option<std::sync::Arc<dyn crate::base::filter_policy::FilterPolicy>>,
+            /// The merge operator of the default keyspace:
+            /// [`built_in_merge_operator`](crate::built_in_merge_operator) or a custom one. The
+            /// manifest keeps its name. A store with a built-in operator needs no operator here
+            /// when it is opened again. Without its custom operator a store opens, merges are
+            /// refused, and reads of keys with operands return `Incompatible`. Another operator is
+            /// refused.
+            pub merge_operator:
+                Option<std::sync::Arc<dyn crate::base::merge_operator::MergeOperator>>,
+            /// Custom merge operators that keyspaces of the store name
+            /// ([`KeyspaceOptions::merge_operator`](crate::KeyspaceOptions::merge_operator)).
+            pub merge_operators:
+                Vec<std::sync::Arc<dyn crate::base::merge_operator::MergeOperator>>,
+            /// The compaction filter of the default keyspace. It is not stored.
+            pub compaction_filter:
+                Option<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
+            /// Compaction filters that keyspaces of the store name
+            /// ([`KeyspaceOptions::compaction_filter`](crate::KeyspaceOptions::compaction_filter)).
+            /// A keyspace whose filter is missing keeps every pair.
+            pub compaction_filters:
+                Vec<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
+            /// The clock by which pairs expire. `None`: the clock of the system.
+            pub clock: Option<std::sync::Arc<dyn crate::base::expiry::Clock>>,
             /// Listeners for the events of the store. Default: none.
             pub listeners: Vec<std::sync::Arc<dyn crate::observe::EventListener>>,
             /// What the store shares with other stores: threads, memory budget, block cache, and a
@@ -95,6 +117,11 @@ macro_rules! rows {
                     key_order: crate::base::order::KeyOrder::Bytewise,
                     key_orders: Vec::new(),
                     filter_policy: None,
+                    merge_operator: None,
+                    merge_operators: Vec::new(),
+                    compaction_filter: None,
+                    compaction_filters: Vec::new(),
+                    clock: None,
                     listeners: Vec::new(),
                     runtime: None,
                     thresholds: crate::base::thresholds::Thresholds::default(),
@@ -157,7 +184,7 @@ rows! {
         "Method that moves a log record to the operating system. Applies from the next log on. `mmap` acts as `write` where memory-mapping a log is untested (btrfs, FUSE, network file systems) or impossible. docs/durability.md describes this and the handling of SIGBUS.";
     memtable_size_bytes: Option<u64> = None, 4 * KIB => 4 * GIB, "bytes", Live,
         ["write_buffer_size", "memtable_approximate_max_size_in_bytes", "maxMemtableSize"],
-        "Memtable size. A memtable of this size becomes immutable (frozen) and is flushed. `auto`: 64 MiB, but at most an eighth of the memory budget, rounded down to a multiple of 2 MiB if it is at least 2 MiB. An open replays up to 1 + `frozen_memtables_max` times this size from the logs into memory before it writes tables.";
+        "Memtable size. A memtable of this size becomes immutable (frozen) and is flushed. `auto`: 64 MiB, but at most an eighth of the memory budget, rounded down to a multiple of 2 MiB if it is at least 2 MiB. An open replays up to `frozen_memtables_max` times this size from the logs into memory (1 + that without background threads) before it writes tables.";
     memtable_kind: MemtableKind = MemtableKind::Btree, 0 => 0, "", Live, ["memtable", "memTableType"],
         "Data structure of the memtable. Applies from the next memtable on.";
     frozen_memtables_max: u64 = 3, 1 => 64, "memtables", Live, ["max_write_buffer_number"],
@@ -196,6 +223,8 @@ rows! {
     merge_on_seeks: bool = true, 0 => 1, "", Live, ["seek_compaction"],
         "Merge a guard into one run in the background after many seeks into several of its runs. Flush a \
          memtable after many seeks into it while there are no writes.";
+    rest_compaction: bool = true, 0 => 1, "", Live, [],
+        "While the store is not written for two seconds, flush the memtable if it holds at least a sixteenth of its size and 1 MiB, and merge runs in the background until a read meets one run, as after `compact_range`. Each merge takes about `file_size_max_bytes`. The next write stops it within milliseconds. Until then no key is written twice, and in all rest compactions write no more than flushes wrote. After an opening they also write up to four times what lies unmerged. They do not begin while other programs keep the processors or the device busy. `wait_idle` does not wait for them. No effect without background threads or `auto_compaction`.";
     fan_out: u64 = 8, 2 => 1024, "", Live, ["max_bytes_for_level_multiplier", "level_fan_out"],
         "Size ratio between a level and the level above it. In `tiered` and `lazy`: number of runs that are merged into one run of the next level.";
     l0_runs_max: u64 = 4, 1 => 1024, "runs", Live, ["level0_file_num_compaction_trigger"],

@@ -5,6 +5,9 @@ use crate::base::chunk::CHUNK_BYTES;
 use crate::base::units::{GIB, MIB};
 use crate::error::{Error, Result};
 
+/// Maximum length of the name of a merge operator, in bytes.
+pub const OPERATOR_NAME_BYTES_MAX: usize = 255;
+
 /// Sizes of an open store, with every `auto` replaced by a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
@@ -49,6 +52,15 @@ impl Options {
         for compression in [Some(self.compression), self.compression_upper].into_iter().flatten() {
             if !compression.is_built_in() {
                 return Err(Error::invalid(compression.missing_feature()));
+            }
+        }
+        for operator in self.merge_operator.iter().chain(&self.merge_operators) {
+            let bytes = operator.name().len();
+            if bytes == 0 || bytes > OPERATOR_NAME_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "the name of a merge operator has {bytes} bytes; it takes 1 to \
+                     {OPERATOR_NAME_BYTES_MAX}"
+                )));
             }
         }
         if let (Some(budget), Some(memtable)) = (self.memory_budget_bytes, self.memtable_size_bytes)

@@ -4,7 +4,7 @@
 //! function, without its arrangements for the CPU cache.
 
 use super::ReadState;
-use super::get::{Found, Lookup, if_visible};
+use super::get::{Found, Lookup};
 use crate::base::key::SeqNo;
 use crate::error::Result;
 use crate::perf::{self, PerfContext};
@@ -25,7 +25,11 @@ impl<'v> Lookup<'v> {
             value_bytes += found.value().len() as u64;
             take(found)
         };
-        let found = self.search(read_state, key, &mut counts, &mut take);
+        let found =
+            self.search(read_state, key, &mut counts, &mut take).and_then(|found| match found {
+                TableGet::Merge => self.get_merged(read_state, key, &mut take),
+                found => Ok(found.found()),
+            });
         counts.value_bytes_read = value_bytes;
         perf::count(|mine| mine.add(&counts));
         found
@@ -37,13 +41,13 @@ impl<'v> Lookup<'v> {
         key: &[u8],
         counts: &mut PerfContext,
         take: &mut impl FnMut(Found<'v>) -> R,
-    ) -> Result<Option<R>> {
+    ) -> Result<TableGet<R>> {
         let (mut covered, hash): (SeqNo, u64) = (0, key_hash(key));
         for memtable in read_state.memtables() {
             covered = covered.max(memtable.covering(key, self.seqno).unwrap_or(0));
             if let Some(hit) = memtable.get_hit(key, hash, self.seqno) {
                 counts.memtable_hits += 1;
-                return Ok(if_visible(Found::Memtable(hit), covered, take).found());
+                return Ok(self.if_visible(Found::Memtable(hit), covered, take));
             }
         }
         for (level, fragment) in read_state.version.fragments_holding(key) {
@@ -57,9 +61,9 @@ impl<'v> Lookup<'v> {
             }
             let got = table.get_past_filter(key, self.seqno, self.fill_cache, None)?;
             if let TableGet::Found(hit) = got {
-                return Ok(self.count_and_take(level, hit, covered, take).found());
+                return Ok(self.count_and_take(level, hit, covered, take));
             }
         }
-        Ok(None)
+        Ok(TableGet::Absent)
     }
 }

@@ -2,13 +2,16 @@
 //! level, newest first. It stops at the first version that the reader sees.
 //!
 //! Every version of a key in an earlier source is newer than any version in a later source. A range
-//! tombstone found on the way therefore hides every older version below it.
+//! tombstone found on the way therefore hides every older version below it. If the first version is
+//! a merge operand, [`super::get_merged`] continues.
 
 use std::sync::Arc;
 
 use super::{ReadState, Slice};
 use crate::base::epoch::EpochGuard;
+use crate::base::expiry;
 use crate::base::key::{Kind, SeqNo};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::error::Result;
 use crate::memtable::MemHit;
 use crate::metrics::Counters;
@@ -19,14 +22,21 @@ use crate::tree::tables::Tables;
 /// Number of tables whose filters are prefetched before the first filter is checked.
 const TABLES_AT_ONCE: usize = 8;
 
+/// Time of a lookup that is not at a snapshot: the present, once it is needed.
+pub const NOW: u64 = u64::MAX;
+
 /// Parameters of a lookup.
 pub struct Lookup<'a> {
     /// The open tables.
     pub tables: &'a Tables,
     /// Counters of table lookups.
     pub counters: &'a Counters,
+    /// The rules of the keyspace, with the clock of the store.
+    pub rules: &'a KeyspaceRules,
     /// Snapshot of the reader: newer versions are invisible.
     pub seqno: SeqNo,
+    /// Time of the read in milliseconds since 1970, or [`NOW`].
+    pub at_ms: u64,
     /// Whether blocks that are read may enter the cache.
     pub fill_cache: bool,
     /// Epoch guard of the store. If set, results stay valid while it is held, and no file is read.
@@ -39,6 +49,10 @@ pub enum Found<'v> {
     Memtable(MemHit<'v>),
     /// A version in a table.
     Table(TableHitRef<'v>),
+    /// A put that expires, in a memtable.
+    Expiring(MemHit<'v>),
+    /// A value made of merge operands.
+    Merged(Arc<[u8]>),
 }
 
 impl Found<'_> {
@@ -48,6 +62,8 @@ impl Found<'_> {
         match self {
             Found::Memtable(hit) => hit.value(),
             Found::Table(hit) => hit.value(),
+            Found::Expiring(hit) => expiry::split(hit.value()).1,
+            Found::Merged(value) => value,
         }
     }
 
@@ -57,32 +73,81 @@ impl Found<'_> {
         match self {
             Found::Memtable(hit) => hit.pin().into(),
             Found::Table(hit) => hit.pin().into(),
+            Found::Expiring(hit) => Slice::expiring(hit.pin()),
+            Found::Merged(value) => value.into(),
+        }
+    }
+
+    /// Returns the sequence number and the kind of the version.
+    #[inline]
+    fn version(&self) -> (SeqNo, Kind) {
+        match self {
+            Found::Memtable(hit) | Found::Expiring(hit) => (hit.seqno, hit.kind),
+            Found::Table(hit) => (hit.row.seqno(), hit.row.kind()),
+            Found::Merged(_) => (0, Kind::Put),
+        }
+    }
+
+    /// Returns a put that expires without the time at the beginning of its value, and the time.
+    fn split_time(self) -> (u64, Self) {
+        match self {
+            Found::Memtable(hit) => (expiry::split(hit.value()).0, Found::Expiring(hit)),
+            Found::Table(mut hit) => {
+                let time_ms = expiry::split(hit.value()).0;
+                hit.row = hit.row.without_time();
+                (time_ms, Found::Table(hit))
+            }
+            found => (expiry::NEVER_MS, found),
         }
     }
 }
 
-/// Applies `take` to `hit` if it is a put that no range tombstone with number `covered` hides.
-#[inline]
-pub(super) fn if_visible<'v, R>(
-    found: Found<'v>,
-    covered: SeqNo,
-    take: &mut impl FnMut(Found<'v>) -> R,
-) -> TableGet<R> {
-    let (seqno, kind) = match &found {
-        Found::Memtable(hit) => (hit.seqno, hit.kind),
-        Found::Table(hit) => (hit.row.seqno(), hit.row.kind()),
-    };
-    if kind == Kind::Put && seqno >= covered {
-        TableGet::Found(take(found))
-    } else {
-        TableGet::Absent
-    }
-}
-
 impl<'v> Lookup<'v> {
-    /// Finds the value of `key` in `read_state` and applies `take` to it in place. `take` is called
-    /// at the point where the value is found. If the location were returned through all callers,
-    /// each step would store it and reload it with other access widths, which stalls the processor.
+    /// Applies `take` to `found` if it is a put that has not expired and that no range tombstone
+    /// with number `covered` hides.
+    #[inline]
+    pub(super) fn if_visible<R>(
+        &self,
+        found: Found<'v>,
+        covered: SeqNo,
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> TableGet<R> {
+        let (seqno, kind) = found.version();
+        if kind == Kind::Put && seqno >= covered {
+            TableGet::Found(take(found))
+        } else if kind == Kind::Delete || seqno < covered {
+            TableGet::Absent
+        } else {
+            self.if_unexpired(found, kind, take)
+        }
+    }
+
+    /// Same, for a visible version that is a merge operand or a put that expires.
+    #[cold]
+    #[inline(never)]
+    fn if_unexpired<R>(
+        &self,
+        found: Found<'v>,
+        kind: Kind,
+        take: &mut impl FnMut(Found<'v>) -> R,
+    ) -> TableGet<R> {
+        if kind != Kind::PutExpiring {
+            return TableGet::Merge;
+        }
+        let (time_ms, found) = found.split_time();
+        if self.is_expired(time_ms) { TableGet::Absent } else { TableGet::Found(take(found)) }
+    }
+
+    /// Returns whether a pair with this time has expired.
+    pub(super) fn is_expired(&self, time_ms: u64) -> bool {
+        let at_ms = if self.at_ms == NOW { self.rules.clock.now_ms() } else { self.at_ms };
+        time_ms <= at_ms
+    }
+
+    /// Finds the value of `key` in `read_state` and applies `take` to it in place. Does not merge
+    /// operands ([`TableGet::Merge`]). `take` is called at the point where the value is found. If
+    /// the location were returned through all callers, each step would store it and reload it with
+    /// other access widths, which stalls the processor.
     #[inline]
     pub fn get_with<R>(
         &self,
@@ -97,7 +162,7 @@ impl<'v> Lookup<'v> {
                 covered = covered.max(seqno);
             }
             if let Some(hit) = memtable.get_hit(key, hash, self.seqno) {
-                return Ok(if_visible(Found::Memtable(hit), covered, take));
+                return Ok(self.if_visible(Found::Memtable(hit), covered, take));
             }
         }
         let mut places = read_state.version.fragments_holding(key);
@@ -117,7 +182,10 @@ impl<'v> Lookup<'v> {
     /// Returns the value of `key` in `read_state` as a pinned slice, which can be kept
     /// indefinitely.
     pub fn get(&self, read_state: &'v ReadState, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.get_with(read_state, key, &mut Found::pin)?.found())
+        match self.get_with(read_state, key, &mut Found::pin)? {
+            TableGet::Merge => self.get_merged(read_state, key, &mut Found::pin),
+            found => Ok(found.found()),
+        }
     }
 
     /// Returns the table of a fragment. Returns `None` if it is not open and must not be opened.
@@ -183,8 +251,8 @@ impl<'v> Lookup<'v> {
         let result = table.get_from_block(block, key, self.seqno, self.fill_cache, self.epoch)?;
         Ok(match result {
             TableGet::Found(hit) => self.count_and_take(level, hit, covered, take),
-            TableGet::Absent => TableGet::Absent,
             TableGet::NeedsIo => TableGet::NeedsIo,
+            TableGet::Absent | TableGet::Merge => TableGet::Absent,
         })
     }
 
@@ -221,8 +289,8 @@ impl<'v> Lookup<'v> {
         let result = table.get_past_filter(key, self.seqno, self.fill_cache, self.epoch)?;
         Ok(match result {
             TableGet::Found(hit) => Some(self.count_and_take(level, hit, covered, take)),
-            TableGet::Absent => None,
             TableGet::NeedsIo => Some(TableGet::NeedsIo),
+            TableGet::Absent | TableGet::Merge => None,
         })
     }
 
@@ -238,6 +306,6 @@ impl<'v> Lookup<'v> {
         if let Some(counters) = self.counters.levels.get(level) {
             counters.table_gets.add(1);
         }
-        if_visible(Found::Table(hit), covered, take)
+        self.if_visible(Found::Table(hit), covered, take)
     }
 }

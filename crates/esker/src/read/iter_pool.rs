@@ -18,6 +18,7 @@ use crate::base::per_thread::PerThread;
 use crate::base::range_delete::RangeDeleteView;
 use crate::error::Result;
 use crate::iter::merge::MergeCursor;
+use crate::iter::operands::Resolver;
 use crate::iter::visible::VisibleCursor;
 use crate::tree::cursor::{BoxedCursor, ConcatCursor, guard_cursor, run_cursor};
 use crate::tree::tables::Tables;
@@ -87,7 +88,7 @@ impl PooledIterGuard {
     pub fn new(
         read_state: Arc<ReadState>,
         tables: &Arc<Tables>,
-        (seqno, deletes): (SeqNo, Option<Box<RangeDeleteView>>),
+        (seqno, resolver, deletes): (SeqNo, Resolver, Option<Box<RangeDeleteView>>),
         fill_cache: bool,
     ) -> Result<PooledIterGuard> {
         let spare = read_state.iter_pool.take();
@@ -96,6 +97,7 @@ impl PooledIterGuard {
             None => Box::new(PooledIter::new(&read_state, tables, fill_cache)?),
         };
         kept.cursor.reset(seqno, deletes);
+        kept.cursor.set_resolver(resolver);
         Ok(PooledIterGuard { iter: Some(kept), read_state })
     }
 
@@ -104,7 +106,7 @@ impl PooledIterGuard {
     pub fn again(&self) -> Result<PooledIterGuard> {
         let kept = self.iter();
         let deletes = self.read_state.range_deletes(&kept.tables)?;
-        let of = (kept.cursor.snapshot(), deletes);
+        let of = (kept.cursor.snapshot(), kept.cursor.resolver().clone(), deletes);
         PooledIterGuard::new(self.read_state.clone(), &kept.tables, of, kept.fill_cache)
     }
 

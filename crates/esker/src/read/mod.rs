@@ -1,11 +1,12 @@
 //! Layer 4: reads from a read state: the memtables and the version at one point in time.
 //!
 //! There is a read state for each tree, all of the same moment: the read state of tree 0 holds the
-//! others. A read state is taken before the sequence number of the read. A commit between the two is newer
-//! than the read state. It may be missing from the read, but only as a whole.
+//! others. A read state is taken before the sequence number of the read. A commit between the two
+//! is newer than the read state. It may be missing from the read, but only as a whole.
 
 mod counted_get;
 pub mod get;
+mod get_merged;
 mod iter_pool;
 mod multi_get;
 pub mod newer;
@@ -17,6 +18,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::base::expiry;
 use crate::base::keyspace::TreeId;
 use crate::base::range_delete::RangeDeleteView;
 use crate::error::Result;
@@ -194,14 +196,27 @@ pub struct Slice(Pinned);
 enum Pinned {
     Memtable(MemSlice),
     Block(BlockSlice),
-    /// A copy: the value of a write that is not committed.
+    /// A stored value in a memtable that begins with the time at which it expires.
+    Expiring(MemSlice),
+    /// A copy: a value made of merge operands, or the value of a write that is not committed.
     Owned(Arc<[u8]>),
 }
 
 impl Slice {
+    /// Wraps the stored value of a put that expires.
+    pub(crate) fn expiring(stored: MemSlice) -> Slice {
+        Slice(Pinned::Expiring(stored))
+    }
+
     /// Returns a slice that holds a copy of `value`.
     pub(crate) fn copied(value: &[u8]) -> Slice {
         Slice(Pinned::Owned(Arc::from(value)))
+    }
+}
+
+impl From<Arc<[u8]>> for Slice {
+    fn from(value: Arc<[u8]>) -> Slice {
+        Slice(Pinned::Owned(value))
     }
 }
 
@@ -225,6 +240,7 @@ impl Deref for Slice {
         match &self.0 {
             Pinned::Memtable(slice) => slice,
             Pinned::Block(slice) => slice,
+            Pinned::Expiring(stored) => expiry::split(stored).1,
             Pinned::Owned(value) => value,
         }
     }

@@ -4,9 +4,10 @@
 //! loop over the steps instead of one coroutine per key.)
 //!
 //! Invariants: the result equals that of one get per key at one sequence number. A key that a range
-//! tombstone covers in some source, or that many tables may hold, is read by a separate get.
+//! tombstone covers in some source, that many tables may hold, or that has merge operands is read
+//! by a separate get.
 
-use super::get::{Found, Lookup, if_visible};
+use super::get::{Found, Lookup};
 use super::{ReadState, Slice};
 use crate::base::prefetch::prefetch_bytes;
 use crate::error::Result;
@@ -104,7 +105,10 @@ impl<'v> Lookup<'v> {
         for (sought, value) in group.iter().zip(found) {
             match sought.step {
                 Step::Block(candidate, block) => {
-                    *value = self.find_in_block(sought, candidate, block)?;
+                    *value = match self.find_in_block(sought, candidate, block)? {
+                        TableGet::Merge => self.get(read_state, sought.key)?,
+                        found => found.found(),
+                    };
                     if let Some(value) = value {
                         let bytes = value.len().min(FETCHED_BYTES_MAX);
                         prefetch_bytes(value.as_ptr().addr(), bytes);
@@ -131,7 +135,11 @@ impl<'v> Lookup<'v> {
                 return Ok(Step::Alone);
             }
             if let Some(hit) = memtable.get_hit(key, hash, self.seqno) {
-                *value = if_visible(Found::Memtable(hit), 0, &mut Found::pin).found();
+                let found = self.if_visible(Found::Memtable(hit), 0, &mut Found::pin);
+                if let TableGet::Merge = found {
+                    return Ok(Step::Alone);
+                }
+                *value = found.found();
                 return Ok(Step::Done);
             }
         }
@@ -154,18 +162,18 @@ impl<'v> Lookup<'v> {
         sought: &PendingKey<'v, '_>,
         Candidate { place, level, table }: Candidate<'v>,
         block: usize,
-    ) -> Result<Option<Slice>> {
+    ) -> Result<TableGet<Slice>> {
         let result = table.get_from_block(block, sought.key, self.seqno, self.fill_cache, None)?;
         if let TableGet::Found(hit) = result {
-            return Ok(self.count_and_take(level, hit, 0, &mut Found::pin).found());
+            return Ok(self.count_and_take(level, hit, 0, &mut Found::pin));
         }
         for (level, table) in sought.tables[place + 1..].iter().flatten() {
             let key = (sought.key, sought.hash);
             if let Some(result) = self.get_in_table(*level, table, key, &mut 0, &mut Found::pin)? {
-                return Ok(result.found());
+                return Ok(result);
             }
         }
-        Ok(None)
+        Ok(TableGet::Absent)
     }
 }
 

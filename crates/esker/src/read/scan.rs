@@ -11,6 +11,7 @@ use crate::base::keyspace::{KeyspaceId, PREFIX_BYTES, StoredKey};
 use crate::base::order::KeyOrder;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
+use crate::iter::operands::Resolver;
 use crate::iter::same_key;
 use crate::iter::tombstone_run::TombstoneRun;
 use crate::tree::tables::Tables;
@@ -65,13 +66,18 @@ impl DbIterator {
     pub(crate) fn new(
         read_state: Arc<ReadState>,
         tables: &Arc<Tables>,
-        seqno: SeqNo,
+        (seqno, resolver): (SeqNo, Resolver),
         bounds: KeyBounds,
         fill_cache: bool,
     ) -> Result<DbIterator> {
         let deletes = read_state.range_deletes(tables)?;
         Ok(DbIterator {
-            cursor: PooledIterGuard::new(read_state, tables, (seqno, deletes), fill_cache)?,
+            cursor: PooledIterGuard::new(
+                read_state,
+                tables,
+                (seqno, resolver, deletes),
+                fill_cache,
+            )?,
             bounded: !matches!(bounds, (Bound::Unbounded, Bound::Unbounded)),
             bounds,
             inside: false,
@@ -311,6 +317,26 @@ impl DbIterator {
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.inside { self.cursor.value() } else { &[] }
+    }
+
+    /// Returns the time at which the current pair expires, in milliseconds since 1970. Returns
+    /// `None` when the pair does not expire or the iterator is not [`valid`](DbIterator::valid). A
+    /// pair that expires when the iterator exists stays visible to it.
+    ///
+    /// ```
+    /// # fn main() -> esker::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = esker::Db::open(dir.path().join("db"), esker::Options::default())?;
+    /// db.put_with_ttl("session", "Ada", std::time::Duration::from_secs(3600))?;
+    /// let mut iter = db.iter()?;
+    /// iter.seek_to_first()?;
+    /// assert_eq!(iter.value(), b"Ada");
+    /// assert!(iter.expires_ms().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expires_ms(&self) -> Option<u64> {
+        if self.inside { self.cursor.time_ms() } else { None }
     }
 
     /// Records a move over many invisible entries, most of which a compaction would remove.

@@ -11,6 +11,7 @@
 
 use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
+use crate::base::expiry::NEVER_MS;
 use crate::base::key::SEQNO_MAX;
 use crate::base::keyspace::TreeId;
 use crate::base::range_delete::{RangeDelete, RangeDeleteRef};
@@ -171,7 +172,7 @@ pub(super) struct Properties {
     pub(super) layout_name: String,
     pub(super) compression_name: String,
     pub(super) block_size_bytes: u64,
-    /// The tree of the table. Tree 0 is not written.
+    /// The tree of the table. Tree 0 is not written, unless fields follow.
     pub(super) tree: TreeId,
 }
 
@@ -198,8 +199,12 @@ impl Properties {
         for name in [&self.order_name, &self.layout_name, &self.compression_name] {
             put_bytes(out, name.as_bytes());
         }
-        if self.tree != 0 {
+        if self.tree != 0 || info.expiring > 0 {
             put_varint(out, u64::from(self.tree));
+        }
+        if info.expiring > 0 {
+            put_varint(out, info.expiring);
+            put_varint(out, info.expires_ms.unwrap_or(NEVER_MS));
         }
     }
 
@@ -219,6 +224,11 @@ impl Properties {
         let mut name = || String::from_utf8(reader.bytes()?.to_vec()).ok();
         let (order_name, layout_name, compression_name) = (name()?, name()?, name()?);
         let tree = if reader.is_empty() { 0 } else { TreeId::try_from(reader.varint()?).ok()? };
+        let (mut expiring, mut expires_ms) = (0, None);
+        if !reader.is_empty() {
+            expiring = reader.varint().filter(|count| *count > 0)?;
+            expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
+        }
         let properties = Properties {
             info: TableInfo {
                 table_id,
@@ -231,6 +241,8 @@ impl Properties {
                 seqno_min,
                 seqno_max,
                 raw_bytes,
+                expiring,
+                expires_ms,
                 content_hash,
             },
             order_name,

@@ -17,9 +17,9 @@ use super::reader::Table;
 pub struct TableHit {
     /// Sequence number of the version.
     pub seqno: SeqNo,
-    /// Put or delete.
+    /// The kind of the version.
     pub kind: Kind,
-    /// The value, a slice of the block; empty for a delete.
+    /// The stored value, a slice of the block; empty for a delete.
     pub value: BlockSlice,
 }
 
@@ -38,16 +38,18 @@ pub enum TableGet<T> {
     Absent,
     /// The result needs I/O: a block is not in the cache, or the table is not open.
     NeedsIo,
+    /// The newest version is a merge operand: the result needs older versions.
+    Merge,
 }
 
 impl<T> TableGet<T> {
     /// Returns the found value. Only for a get that is allowed to do I/O, because such a get never
-    /// returns [`TableGet::NeedsIo`].
+    /// returns [`TableGet::NeedsIo`], and whose caller has handled [`TableGet::Merge`].
     #[inline]
     pub fn found(self) -> Option<T> {
         match self {
             TableGet::Found(found) => Some(found),
-            TableGet::Absent | TableGet::NeedsIo => None,
+            TableGet::Absent | TableGet::NeedsIo | TableGet::Merge => None,
         }
     }
 }

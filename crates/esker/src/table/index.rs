@@ -241,6 +241,12 @@ impl Index {
         (self.offsets[block], self.offsets[block + 1])
     }
 
+    /// Returns the first block that starts at this offset or behind it.
+    pub(super) fn block_from(&self, offset_bytes: u64) -> Option<usize> {
+        let block = self.offsets.partition_point(|start| *start < offset_bytes);
+        (block < self.count()).then_some(block)
+    }
+
     /// Returns a block's length before compression, in bytes.
     #[inline]
     pub(super) fn raw_bytes(&self, block: usize) -> usize {

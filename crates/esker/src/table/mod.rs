@@ -120,7 +120,7 @@ pub struct TableInfo {
     pub table_id: u64,
     /// File length in bytes.
     pub size_bytes: u64,
-    /// Number of entries: puts and deletes.
+    /// Number of entries: puts, deletes and merge operands.
     pub entries: u64,
     /// Number of deletes among the entries.
     pub deletes: u64,
@@ -135,8 +135,14 @@ pub struct TableInfo {
     pub seqno_min: SeqNo,
     /// Largest sequence number of an entry or range tombstone.
     pub seqno_max: SeqNo,
-    /// Bytes of keys and values, before layout and compression.
+    /// Bytes of keys and stored values, before layout and compression.
     pub raw_bytes: u64,
+    /// Number of puts that expire.
+    pub expiring: u64,
+    /// Time at which every put of the table has expired, in milliseconds since 1970. `None` if
+    /// there is no such time, or no put that expires, or if the table has merge operands or range
+    /// tombstones.
+    pub expires_ms: Option<u64>,
     /// Hash of all entries and range tombstones in order. Equal content has an equal hash in any
     /// layout, block size and compression.
     pub content_hash: u64,

@@ -518,6 +518,20 @@ impl Table {
         }
     }
 
+    /// Returns a key that divides the table: the rows before it have about `offset_bytes`. `None` if
+    /// the table has no block that begins at this offset or later.
+    pub fn key_near(&self, offset_bytes: u64) -> Option<&[u8]> {
+        let index = &self.meta.index;
+        index.block_from(offset_bytes).map(|block| index.key(block))
+    }
+
+    /// Returns the first separator of two blocks that is after `key`.
+    pub fn separator_after(&self, key: &[u8]) -> Option<&[u8]> {
+        let index = &self.meta.index;
+        let mut later = (self.find_block(key)..index.count()).map(|block| index.key(block));
+        later.find(|separator| self.order().compare(separator, key).is_gt())
+    }
+
     /// Returns the memory of the open table outside the cache, in bytes: index, filter, range
     /// tombstones.
     pub fn memory_bytes(&self) -> usize {

@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use crate::base::checksum::checksum;
+use crate::base::expiry::{self, NEVER_MS};
 use crate::base::key::{Kind, SeqNo, pack};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteRef;
@@ -13,12 +14,16 @@ use super::TableInfo;
 /// The running summary.
 pub(super) struct Summary {
     info: TableInfo,
+    /// The latest time at which an entry expires. [`NEVER_MS`] if an entry that is no tombstone
+    /// does not expire.
+    latest_ms: u64,
 }
 
 impl Summary {
     /// Creates the summary of an empty table.
     pub(super) fn new(table_id: u64) -> Summary {
-        Summary { info: TableInfo { table_id, seqno_min: SeqNo::MAX, ..TableInfo::default() } }
+        let info = TableInfo { table_id, seqno_min: SeqNo::MAX, ..TableInfo::default() };
+        Summary { info, latest_ms: 0 }
     }
 
     /// Returns the number of entries so far.
@@ -31,7 +36,14 @@ impl Summary {
     pub(super) fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) {
         let info = &mut self.info;
         info.entries += 1;
-        info.deletes += u64::from(kind == Kind::Delete);
+        match kind {
+            Kind::Delete => info.deletes += 1,
+            Kind::PutExpiring => {
+                info.expiring += 1;
+                self.latest_ms = self.latest_ms.max(expiry::split(value).0);
+            }
+            _ => self.latest_ms = NEVER_MS,
+        }
         info.raw_bytes += (key.len() + value.len()) as u64;
         info.seqno_min = info.seqno_min.min(seqno);
         info.seqno_max = info.seqno_max.max(seqno);
@@ -74,6 +86,8 @@ impl Summary {
             info.seqno_min = 0;
         }
         info.size_bytes = size_bytes;
+        let all_expire = info.expiring > 0 && info.range_deletes == 0;
+        info.expires_ms = Some(self.latest_ms).filter(|time| all_expire && *time != NEVER_MS);
         info
     }
 }

@@ -13,7 +13,10 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use crate::base::checksum::{checksum_parts, location_seed};
-use crate::base::key::{Kind, SEQNO_MAX, STORED_KEY_BYTES_MAX, SeqNo, VALUE_BYTES_MAX, pack};
+use crate::base::expiry::TIME_BYTES;
+use crate::base::key::{
+    Kind, SEQNO_MAX, STORED_KEY_BYTES_MAX, STORED_VALUE_BYTES_MAX, SeqNo, pack,
+};
 use crate::base::range_delete::RangeDelete;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, WritableFile};
@@ -103,12 +106,18 @@ impl TableWriter {
     /// `InvalidArgument` for an entry out of order, a range tombstone or a size beyond the limits.
     /// Such an entry is not added.
     pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
-        if key.len() > STORED_KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX || seqno > SEQNO_MAX {
+        if key.len() > STORED_KEY_BYTES_MAX
+            || value.len() > STORED_VALUE_BYTES_MAX
+            || seqno > SEQNO_MAX
+        {
             return Err(Error::invalid("an entry's key, value or sequence number is too large")
                 .with_path(&self.path));
         }
         if kind == Kind::RangeDelete {
             return Err(Error::invalid("a range tombstone is not an entry").with_path(&self.path));
+        }
+        if kind == Kind::PutExpiring && value.len() < TIME_BYTES {
+            return Err(Error::invalid("an entry that expires has no time").with_path(&self.path));
         }
         let first = self.summary.entries() == 0;
         let new_key = match self.options.order.compare(&self.last_key, key) {

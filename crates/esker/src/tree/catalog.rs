@@ -72,6 +72,8 @@ pub enum CatalogChange {
     Purge(KeyspaceId),
     /// Raises the number of the next keyspace.
     NextId(KeyspaceId),
+    /// Replaces the settings of the default keyspace.
+    DefaultSettings(Pairs),
 }
 
 /// How to take a change back.
@@ -87,6 +89,8 @@ pub enum Undo {
     Drop(Arc<KeyspaceSpec>),
     /// Restores a dropped keyspace that waits for its purge.
     Purge(KeyspaceId, TreeId),
+    /// Restores the settings of the default keyspace.
+    DefaultSettings(Pairs),
     /// The change stays.
     Nothing,
 }
@@ -100,6 +104,7 @@ pub struct Catalog {
     /// Dropped keyspaces with entries in tables, with their trees.
     dropped: BTreeMap<KeyspaceId, TreeId>,
     next_id: KeyspaceId,
+    default_settings: Pairs,
 }
 
 impl Default for Catalog {
@@ -110,6 +115,7 @@ impl Default for Catalog {
             by_name: HashMap::new(),
             dropped: BTreeMap::new(),
             next_id: 1,
+            default_settings: Pairs::new(),
         }
     }
 }
@@ -146,6 +152,11 @@ impl Catalog {
         self.next_id
     }
 
+    /// Returns the settings of the default keyspace.
+    pub fn default_settings(&self) -> &Pairs {
+        &self.default_settings
+    }
+
     /// Applies `changes`, all or none of them. Returns what [`Catalog::undo`] needs.
     ///
     /// # Errors
@@ -179,6 +190,7 @@ impl Catalog {
                     self.insert(known);
                 }
                 Undo::Purge(id, tree) => drop(self.dropped.insert(id, tree)),
+                Undo::DefaultSettings(settings) => self.default_settings = settings,
                 Undo::Nothing => {}
             }
         }
@@ -240,6 +252,10 @@ impl Catalog {
                 self.next_id = self.next_id.max(*id);
                 Ok(Undo::Nothing)
             }
+            CatalogChange::DefaultSettings(settings) => {
+                let known = std::mem::replace(&mut self.default_settings, settings.clone());
+                Ok(Undo::DefaultSettings(known))
+            }
         }
     }
 
@@ -265,6 +281,9 @@ impl Catalog {
         let keyspaces = self.keyspaces.values().map(|k| CatalogChange::Create((**k).clone()));
         let dropped = self.dropped.iter().map(|(id, tree)| CatalogChange::Dropped(*id, *tree));
         let mut changes: Vec<CatalogChange> = trees.chain(keyspaces).chain(dropped).collect();
+        if !self.default_settings.is_empty() {
+            changes.push(CatalogChange::DefaultSettings(self.default_settings.clone()));
+        }
         if self.next_id > 1 {
             changes.push(CatalogChange::NextId(self.next_id));
         }
@@ -312,6 +331,7 @@ const DROP: u8 = 3;
 const NEXT_ID: u8 = 4;
 const DROPPED: u8 = 5;
 const PURGE: u8 = 6;
+const DEFAULT_SETTINGS: u8 = 7;
 
 fn put_pairs(out: &mut Vec<u8>, pairs: &Pairs) {
     put_varint(out, pairs.len() as u64);
@@ -377,6 +397,10 @@ impl CatalogChange {
                 out.push(NEXT_ID);
                 put_varint(out, u64::from(*id));
             }
+            CatalogChange::DefaultSettings(settings) => {
+                out.push(DEFAULT_SETTINGS);
+                put_pairs(out, settings);
+            }
         }
     }
 
@@ -399,6 +423,7 @@ impl CatalogChange {
             NEXT_ID => CatalogChange::NextId(get_id(reader)?),
             DROPPED => CatalogChange::Dropped(get_id(reader)?, get_id(reader)?),
             PURGE => CatalogChange::Purge(get_id(reader)?),
+            DEFAULT_SETTINGS => CatalogChange::DefaultSettings(get_pairs(reader)?),
             _ => return None,
         })
     }
@@ -428,6 +453,7 @@ mod tests {
             CatalogChange::Dropped(9, 1),
             CatalogChange::Purge(9),
             CatalogChange::NextId(u32::MAX),
+            CatalogChange::DefaultSettings(vec![("merge_operator".into(), "max".into())]),
         ];
         for change in changes {
             let mut bytes = Vec::new();
@@ -445,6 +471,8 @@ mod tests {
         catalog.apply(&[tree(1, "a"), tree(2, "b")]).unwrap();
         catalog.apply(&[keyspace(1, 1, "x"), keyspace(2, 2, "y"), keyspace(3, 1, "z")]).unwrap();
         catalog.apply(&[CatalogChange::Rename(1, "w".into()), CatalogChange::Drop(3)]).unwrap();
+        let settings = vec![("merge_operator".to_string(), "max".to_string())];
+        catalog.apply(&[CatalogChange::DefaultSettings(settings.clone())]).unwrap();
         assert!(catalog.find("x").is_none() && catalog.find("z").is_none());
         assert_eq!(catalog.dropped().collect::<Vec<_>>(), [(3, 1)]);
         assert_eq!(catalog.find("w").unwrap().id, 1);
@@ -452,6 +480,7 @@ mod tests {
         let mut again = Catalog::default();
         again.apply(&catalog.to_changes()).unwrap();
         assert_eq!(again.to_changes(), catalog.to_changes());
+        assert_eq!(*again.default_settings(), settings);
         assert_eq!((again.next_id(), again.keyspaces().count()), (4, 2));
         again.apply(&[CatalogChange::Purge(3)]).unwrap();
         assert_eq!(again.dropped().count(), 0);
@@ -500,6 +529,7 @@ mod tests {
             keyspace(3, 2, "z"),
             CatalogChange::Rename(1, "w".into()),
             CatalogChange::Drop(2),
+            CatalogChange::DefaultSettings(vec![("merge_operator".into(), "max".into())]),
             CatalogChange::Rename(1, "v".into()),
         ];
         let undo = catalog.apply(&changes).unwrap();

@@ -5,6 +5,7 @@
 
 use super::catalog::CatalogChange;
 use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::expiry::NEVER_MS;
 use crate::base::key::{STORED_KEY_BYTES_MAX, SeqNo};
 use crate::base::keyspace::TreeId;
 use crate::table::TableInfo;
@@ -100,6 +101,7 @@ const CLOSED_WAL: u8 = 12;
 const MIN_WAL_ORDINAL: u8 = 13;
 const OTHER_TREE: u8 = 14;
 const CATALOG: u8 = 15;
+const ADDED_EXPIRING: u8 = 16;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -129,6 +131,10 @@ fn put_info(out: &mut Vec<u8>, info: &TableInfo) {
     }
     put_bytes(out, &info.smallest);
     put_bytes(out, &info.largest);
+    if info.expiring > 0 {
+        put_varint(out, info.expiring);
+        put_varint(out, info.expires_ms.unwrap_or(NEVER_MS));
+    }
 }
 
 fn numbers(info: &TableInfo) -> [u64; 9] {
@@ -145,8 +151,8 @@ fn numbers(info: &TableInfo) -> [u64; 9] {
     ]
 }
 
-fn get_info(reader: &mut Reader<'_>) -> Option<TableInfo> {
-    Some(TableInfo {
+fn get_info(reader: &mut Reader<'_>, has_expiring: bool) -> Option<TableInfo> {
+    let mut info = TableInfo {
         table_id: reader.varint()?,
         size_bytes: reader.varint()?,
         entries: reader.varint()?,
@@ -158,7 +164,13 @@ fn get_info(reader: &mut Reader<'_>) -> Option<TableInfo> {
         content_hash: reader.varint()?,
         smallest: get_key(reader)?,
         largest: get_key(reader)?,
-    })
+        ..TableInfo::default()
+    };
+    if has_expiring {
+        info.expiring = reader.varint().filter(|count| *count > 0)?;
+        info.expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
+    }
+    Some(info)
 }
 
 impl VersionEdit {
@@ -242,6 +254,7 @@ impl VersionEdit {
         }
         for slice in &self.added {
             let (tag, number) = match &slice.file {
+                AddedFile::New { number, info } if info.expiring > 0 => (ADDED_EXPIRING, *number),
                 AddedFile::New { number, .. } => (ADDED_NEW, *number),
                 AddedFile::Existing(number) => (ADDED_EXISTING, *number),
             };
@@ -308,7 +321,9 @@ impl VersionEdit {
                 lo: get_bound(reader)?,
                 hi: get_bound(reader)?,
             }),
-            ADDED_NEW | ADDED_EXISTING => self.added.push(get_added(reader, tag == ADDED_NEW)?),
+            ADDED_NEW | ADDED_EXISTING | ADDED_EXPIRING => {
+                self.added.push(get_added(reader, tag)?);
+            }
             BOUND_ADDED | BOUND_REMOVED => {
                 let level = usize::try_from(reader.varint()?).ok()?;
                 let bounds = match tag {
@@ -323,14 +338,14 @@ impl VersionEdit {
     }
 }
 
-fn get_added(reader: &mut Reader<'_>, new: bool) -> Option<AddedSlice> {
+fn get_added(reader: &mut Reader<'_>, tag: u8) -> Option<AddedSlice> {
     let level = usize::try_from(reader.varint()?).ok()?;
     let (order, number) = (reader.varint()?, reader.varint()?);
     let (lo, hi) = (get_bound(reader)?, get_bound(reader)?);
-    let file = if new {
-        AddedFile::New { number, info: get_info(reader)? }
-    } else {
+    let file = if tag == ADDED_EXISTING {
         AddedFile::Existing(number)
+    } else {
+        AddedFile::New { number, info: get_info(reader, tag == ADDED_EXPIRING)? }
     };
     Some(AddedSlice { level, order, file, lo, hi })
 }

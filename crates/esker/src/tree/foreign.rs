@@ -5,6 +5,9 @@ use super::names;
 /// Description of a LevelDB directory.
 pub const LEVELDB: &str = "a LevelDB directory";
 
+/// Description of a RocksDB directory.
+pub const ROCKSDB: &str = "a RocksDB directory";
+
 /// Description of a directory with unknown files.
 pub const OTHER_FILES: &str = "a directory with other files";
 
@@ -15,7 +18,7 @@ pub fn identify(entries: &[&str]) -> Option<&'static str> {
     let starts = |prefix: &str| entries.iter().any(|e| e.starts_with(prefix));
     let ends = |suffix: &str| entries.iter().any(|e| e.ends_with(suffix));
     if starts("OPTIONS-") || (has("IDENTITY") && starts("MANIFEST-")) {
-        return Some("a RocksDB directory");
+        return Some(ROCKSDB);
     }
     if starts("MANIFEST-") || (ends(".ldb") && has(names::CURRENT)) {
         return Some(LEVELDB);

@@ -62,6 +62,19 @@ impl FileMeta {
         self.reader.get()
     }
 
+    /// Calls `look` with the table, if it is open. Unlike [`FileMeta::opened`], finds a table that no
+    /// reader has used yet.
+    pub fn peek<R>(&self, look: impl FnOnce(&Table) -> R) -> Option<R> {
+        if let Some(table) = self.opened() {
+            return Some(look(table));
+        }
+        let waiting = self.waiting.lock();
+        match waiting.as_ref() {
+            Some(table) => Some(look(table)),
+            None => self.opened().map(|table| look(table)),
+        }
+    }
+
     /// Returns the memory used by the open table in bytes, or 0 if it is not open.
     pub fn memory_bytes(&self) -> usize {
         let waiting = || self.waiting.lock().as_ref().map_or(0, |table| table.memory_bytes());

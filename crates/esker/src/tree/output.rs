@@ -17,6 +17,7 @@ use crate::base::range_delete::RangeDelete;
 use crate::base::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, sync_dir};
+use crate::iter::rewrite::EntrySink;
 use crate::table::{ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter};
 
 /// Configuration of an output.
@@ -132,15 +133,6 @@ impl Output {
             done: Vec::new(),
             paced_bytes: 0,
         }
-    }
-
-    /// Adds the next entry in internal order.
-    pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
-        let result = self.try_add(key, seqno, kind, value);
-        if result.is_err() {
-            self.discard();
-        }
-        result
     }
 
     fn try_add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
@@ -325,6 +317,16 @@ impl Output {
         for file in self.done.drain(..) {
             let _ = self.config.fs.remove(&names::table_path(&self.config.dir, file.number));
         }
+    }
+}
+
+impl EntrySink for Output {
+    fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
+        let result = self.try_add(key, seqno, kind, value);
+        if result.is_err() {
+            self.discard();
+        }
+        result
     }
 }
 

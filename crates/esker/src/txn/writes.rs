@@ -6,6 +6,9 @@
 //! ranges. A key that was written before a range delete gets a tombstone of its own from it. So a
 //! key with a version never depends on the ranges.
 //!
+//! A merge operand lies on the version that the key had before, which stays in the list `below`, or
+//! on the snapshot's value if the transaction had not written the key.
+//!
 //! A savepoint is a number of operations. A version replaces an older one only if no savepoint lies
 //! between the two, so that a rollback finds the older one.
 //!
@@ -23,8 +26,34 @@ use crate::base::order::KeyOrder;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     op: u32,
-    /// Offset and length of the value in the encoded operations; `None` for a tombstone.
+    /// Offset and length of the value or the operand in the encoded operations; `None` for a
+    /// tombstone.
     value: Option<(u32, u32)>,
+    /// Whether this is a merge operand.
+    is_operand: bool,
+    /// Of an operand: the place of the version below in [`KeyspaceWrites::below`]. `None`: the
+    /// snapshot's.
+    below: Option<u32>,
+}
+
+/// What is below the operands of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base<'a> {
+    /// The value in the snapshot.
+    Snapshot,
+    /// No value.
+    Deleted,
+    /// A value that the transaction has put.
+    Value(&'a [u8]),
+}
+
+/// What the transaction has written of a key.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OwnValue<'a> {
+    /// The operands, newest first.
+    pub operands: Vec<&'a [u8]>,
+    /// What they are merged into. Without operands never [`Base::Snapshot`].
+    pub base: Base<'a>,
 }
 
 impl Version {
@@ -32,16 +61,24 @@ impl Version {
     /// last part of the `payload_bytes` bytes of encoded operations so far.
     pub fn put(op: u32, payload_bytes: usize, value_bytes: usize) -> Version {
         let value = ((payload_bytes - value_bytes) as u32, value_bytes as u32);
-        Version { op, value: Some(value) }
+        Version { op, value: Some(value), is_operand: false, below: None }
+    }
+
+    /// Creates the version of operation `op`, a merge, on the version `below`. The operand is where
+    /// the value of a put is.
+    fn operand(op: u32, payload_bytes: usize, operand_bytes: usize, below: Option<u32>) -> Version {
+        let put = Version::put(op, payload_bytes, operand_bytes);
+        Version { is_operand: true, below, ..put }
     }
 
     /// Creates the version of operation `op`, a delete.
     pub fn delete(op: u32) -> Version {
-        Version { op, value: None }
+        Version { op, value: None, is_operand: false, below: None }
     }
 
-    /// Returns the value, or `None` for a tombstone. `payload` are the encoded operations.
-    pub fn value<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
+    /// Returns the value or the operand, or `None` for a tombstone. `payload` are the encoded
+    /// operations.
+    fn value<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
         let (at, len) = self.value?;
         payload.get(at as usize..at as usize + len as usize)
     }
@@ -175,13 +212,15 @@ pub struct KeyspaceWrites {
     deleted: BTreeMap<OrderedKey, Vec<u8>>,
     /// The range deletes, oldest first.
     ranges: Vec<DeletedRange>,
+    /// Versions below merge operands, each with the operation of its operand, oldest first.
+    below: Vec<(u32, Version)>,
 }
 
 impl KeyspaceWrites {
     /// Creates an empty list in the order of the users' keys.
     pub fn new(order: KeyOrder) -> KeyspaceWrites {
         let (keys, deleted) = (BTreeMap::new(), BTreeMap::new());
-        KeyspaceWrites { order, keys, deleted, ranges: Vec::new() }
+        KeyspaceWrites { order, keys, deleted, ranges: Vec::new(), below: Vec::new() }
     }
 
     /// Adds a version of `key`. `savepoint` is the number of operations before the newest
@@ -194,6 +233,38 @@ impl KeyspaceWrites {
         }
         let key = OrderedKey { order: self.order.clone(), bytes: key.to_vec() };
         self.keys.insert(key, Slot { last: version, older: Vec::new() });
+    }
+
+    /// Adds operation `op`, which merges an operand into `key`. `payload_bytes` and `operand_bytes`
+    /// are as for [`Version::put`].
+    pub fn merge(
+        &mut self,
+        key: &[u8],
+        op: u32,
+        (payload_bytes, operand_bytes): (usize, usize),
+        savepoint: u32,
+    ) {
+        let below = self.get(key).map(|version| {
+            self.below.push((op, version));
+            (self.below.len() - 1) as u32
+        });
+        self.add(key, Version::operand(op, payload_bytes, operand_bytes, below), savepoint);
+    }
+
+    /// Returns what a version of this list and those below it make of the key. `payload` are the
+    /// encoded operations.
+    pub fn resolve<'a>(&self, version: Version, payload: &'a [u8]) -> OwnValue<'a> {
+        let (mut operands, mut version) = (Vec::new(), version);
+        while version.is_operand {
+            operands.push(version.value(payload).unwrap_or_default());
+            let below = version.below.and_then(|place| self.below.get(place as usize));
+            match below {
+                Some((_, below)) => version = *below,
+                None => return OwnValue { operands, base: Base::Snapshot },
+            }
+        }
+        let base = version.value(payload).map_or(Base::Deleted, Base::Value);
+        OwnValue { operands, base }
     }
 
     /// Adds operation `op`, which deletes `[start, end)`.
@@ -304,6 +375,12 @@ impl KeyspaceWrites {
         }
     }
 
+    /// Takes back what the operands of operations from `op` on lie on. Their keys are rolled back.
+    pub fn roll_back_operands(&mut self, op: u32) {
+        let kept = self.below.partition_point(|(of, _)| *of < op);
+        self.below.truncate(kept);
+    }
+
     /// Takes back the range deletes from operation `op` on.
     pub fn roll_back_ranges(&mut self, op: u32) {
         let kept = self.ranges.partition_point(|range| range.op < op);
@@ -389,6 +466,38 @@ mod tests {
             assert_eq!(found.as_deref(), around.map(str::as_bytes), "{key}");
             assert_eq!(writes.get(key.as_bytes()).is_some(), around.is_some());
         }
+    }
+
+    #[test]
+    fn operands_lie_on_what_was_written_before_and_are_taken_back() {
+        let payload = b"abcdefgh";
+        let mut writes = KeyspaceWrites::new(KeyOrder::Bytewise);
+        let seen = |writes: &KeyspaceWrites, key: &[u8]| {
+            let own = writes.resolve(writes.get(key).unwrap(), payload);
+            (own.operands.concat(), format!("{:?}", own.base))
+        };
+        writes.merge(b"k", 0, (1, 1), 0);
+        writes.merge(b"k", 1, (2, 1), 0);
+        assert_eq!(seen(&writes, b"k"), (b"ba".to_vec(), "Snapshot".into()));
+        writes.add(b"p", Version::put(2, 3, 1), 0);
+        writes.merge(b"p", 3, (4, 1), 3);
+        writes.merge(b"p", 4, (5, 1), 3);
+        assert_eq!(seen(&writes, b"p"), (b"ed".to_vec(), "Value([99])".into()));
+        writes.delete_range(5, (b"a", b"z"), 3);
+        writes.merge(b"k", 6, (6, 1), 3);
+        writes.merge(b"q", 7, (7, 1), 3);
+        assert_eq!(seen(&writes, b"k"), (b"f".to_vec(), "Deleted".into()));
+        assert_eq!(seen(&writes, b"q"), (b"g".to_vec(), "Deleted".into()));
+        for key in [b"p", b"p", b"k", b"q"] {
+            writes.roll_back_key(key, 3);
+        }
+        writes.roll_back_ranges(3);
+        writes.roll_back_operands(3);
+        assert_eq!(seen(&writes, b"k"), (b"ba".to_vec(), "Snapshot".into()));
+        assert_eq!(seen(&writes, b"p"), (Vec::new(), "Value([99])".into()));
+        assert!(writes.get(b"q").is_none());
+        writes.merge(b"k", 3, (8, 1), 3);
+        assert_eq!(seen(&writes, b"k"), (b"hba".to_vec(), "Snapshot".into()));
     }
 
     /// One operation of the random test.

@@ -3,6 +3,10 @@
 //! Invariants: a record is returned only if its checksum holds at its offset, its ordinal continues
 //! the previous record, and it is within the file. A bad record is a torn tail, unless a later
 //! record or the sync marker proves that it had been durable. In that case it is corruption.
+//!
+//! Records are read in order, so the reader reads a window of the file at a time: a system call per
+//! record would take longer than the rest of a replay. A record that looks bad in the window is read
+//! again from the file before it counts as damaged.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +22,8 @@ use crate::fs::{Fs, ReadableFile};
 
 /// Read size of the search after a bad record, in bytes.
 const SCAN_WINDOW_BYTES: usize = 64 << 10;
+/// Size of the window in which records are read in order, in bytes.
+const READ_WINDOW_BYTES: usize = 256 << 10;
 /// Maximum record buffer that is kept, in bytes.
 const RECORD_KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -67,9 +73,29 @@ pub struct LogReader {
     at: u64,
     next_ordinal: u64,
     record: Vec<u8>,
+    window: Window,
     end: Option<LogEnd>,
     /// Whether the log ends with the sync marker.
     at_synced: bool,
+}
+
+/// A part of the file that was read ahead.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Returns the part of the window from `offset` on with `len` bytes, if the window has all of it.
+    fn part(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..from.checked_add(len)?)
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+    }
 }
 
 /// Content at the offset of a record.
@@ -101,6 +127,7 @@ impl LogReader {
             at: HEADER_BYTES as u64,
             next_ordinal: 0,
             record: Vec::new(),
+            window: Window::default(),
             end: None,
             at_synced: false,
         };
@@ -133,7 +160,7 @@ impl LogReader {
 
     /// Reads the start marker, which is as durable as a record.
     fn read_start(&mut self) -> Result<()> {
-        let found = self.read_record(self.at)?;
+        let found = self.read_record(self.at, false)?;
         if let RecordAt::Record(header) = found
             && header.kind == RecordKind::Begun
             && let Some(start) = LogStart::decode(&self.record[RECORD_HEADER_BYTES..])
@@ -222,7 +249,7 @@ impl LogReader {
                 Ok(()) => found,
                 // Another process may be writing. The record may have arrived since, followed by
                 // the statement that it is durable.
-                Err(error) => match self.read_expected(offset)? {
+                Err(error) => match self.read_again(offset)? {
                     RecordAt::Record(header) => RecordAt::Record(header),
                     _ => return Err(error),
                 },
@@ -256,10 +283,16 @@ impl LogReader {
         }
     }
 
+    /// Does [`LogReader::read_expected`] with the file's present content.
+    fn read_again(&mut self, offset: u64) -> Result<RecordAt> {
+        self.window.clear();
+        self.read_expected(offset)
+    }
+
     /// Does [`LogReader::read_record`] for the expected record. A record that does not continue the
     /// previous one is bad. The sync marker counts as nothing.
     fn read_expected(&mut self, offset: u64) -> Result<RecordAt> {
-        let found = self.read_record(offset)?;
+        let found = self.read_record(offset, true)?;
         self.at_synced = false;
         let RecordAt::Record(header) = found else { return Ok(found) };
         if self.ordinal(&header) != self.next_ordinal {
@@ -283,15 +316,16 @@ impl LogReader {
         self.start.map_or(0, |s| s.first_ordinal) + u64::from(header.ordinal)
     }
 
-    /// Reads the record at `offset` into `self.record`.
-    fn read_record(&mut self, offset: u64) -> Result<RecordAt> {
+    /// Reads the record at `offset` into `self.record`. `in_order` states that the records behind it are
+    /// read next.
+    fn read_record(&mut self, offset: u64, in_order: bool) -> Result<RecordAt> {
         let left = self.len_bytes.saturating_sub(offset);
         if left == 0 {
             return Ok(RecordAt::Nothing);
         }
         let head = left.min(RECORD_HEADER_BYTES as u64) as usize;
         self.record.resize(head, 0);
-        self.read(offset, 0)?;
+        self.read(offset, 0, in_order)?;
         if self.record.iter().all(|b| *b == 0) {
             return Ok(RecordAt::Nothing);
         }
@@ -304,7 +338,7 @@ impl LogReader {
             return Ok(RecordAt::Bad);
         }
         self.record.resize(whole as usize, 0);
-        self.read(offset + RECORD_HEADER_BYTES as u64, RECORD_HEADER_BYTES)?;
+        self.read(offset + RECORD_HEADER_BYTES as u64, RECORD_HEADER_BYTES, in_order)?;
         let generation = self.header.map_or(0, |h| h.generation);
         if record_checksum(&self.record[8..], generation, offset) != header.checksum {
             return Ok(RecordAt::Bad);
@@ -312,10 +346,24 @@ impl LogReader {
         Ok(RecordAt::Record(header))
     }
 
-    fn read(&mut self, offset: u64, from: usize) -> Result<()> {
-        self.file
-            .read_exact_at(&mut self.record[from..], offset)
-            .map_err(|e| Error::io(&self.path, "read the log", e))
+    /// Fills `self.record[from..]` with the bytes at `offset`.
+    fn read(&mut self, offset: u64, from: usize, in_order: bool) -> Result<()> {
+        let len = self.record.len() - from;
+        if !in_order || len > READ_WINDOW_BYTES / 2 {
+            let read = self.file.read_exact_at(&mut self.record[from..], offset);
+            return read.map_err(|e| Error::io(&self.path, "read the log", e));
+        }
+        if self.window.part(offset, len).is_none() {
+            // The caller has checked that the file has the wanted bytes.
+            let left = self.len_bytes.saturating_sub(offset).max(len as u64);
+            let mut bytes = std::mem::take(&mut self.window.bytes);
+            self.read_window(&mut bytes, offset, left.min(READ_WINDOW_BYTES as u64) as usize)?;
+            self.window = Window { start: offset, bytes };
+        }
+        if let Some(part) = self.window.part(offset, len) {
+            self.record[from..].copy_from_slice(part);
+        }
+        Ok(())
     }
 
     fn read_window(&self, window: &mut Vec<u8>, start: u64, len: usize) -> Result<()> {
@@ -423,7 +471,7 @@ impl LogReader {
                     return Ok(Some((offset, header)));
                 };
                 hash_bytes_left = left;
-                if let RecordAt::Record(header) = self.read_record(offset)? {
+                if let RecordAt::Record(header) = self.read_record(offset, false)? {
                     return Ok(Some((offset, header)));
                 }
             }
@@ -475,7 +523,8 @@ mod tests {
             let len = whole + tail as u64;
             let windows = 1 + len / SCAN_WINDOW_BYTES as u64;
             // Windows overlap by the possible beginning of a record's header.
-            let most = len + (windows + 2) * RECORD_HEADER_BYTES as u64;
+            // The records are read once in order, and what follows them once by the search.
+            let most = 2 * len + (windows + 2) * RECORD_HEADER_BYTES as u64;
             assert!(read.load(Relaxed) <= most, "{} of {len}", read.load(Relaxed));
         }
     }
@@ -486,8 +535,9 @@ mod tests {
     impl ReadableFile for Late {
         fn read_exact_at(&self, buf: &mut [u8], offset_bytes: u64) -> io::Result<()> {
             self.0.read_exact_at(buf, offset_bytes)?;
-            if offset_bytes == self.1 && self.2.fetch_add(1, Relaxed) == 0 {
-                buf.fill(0);
+            let end = offset_bytes + buf.len() as u64;
+            if offset_bytes <= self.1 && self.1 < end && self.2.fetch_add(1, Relaxed) == 0 {
+                buf[(self.1 - offset_bytes) as usize..].fill(0);
             }
             Ok(())
         }

@@ -1,7 +1,9 @@
 //! A batch: operations that become visible together and survive a crash together or not at all.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::base::expiry::{self, TIME_BYTES};
 use crate::base::key::{KEY_BYTES_MAX, Kind, VALUE_BYTES_MAX};
 use crate::base::keyspace::{KeyspaceState, PREFIX_BYTES, Place, keyspace_of};
 use crate::base::ops;
@@ -26,6 +28,11 @@ pub struct Batch {
     count: u32,
     user_bytes: u64,
     error: Option<Error>,
+    /// Offsets in `payload` of the times of puts that expire. While the puts are in the batch, they
+    /// have their time to live there.
+    ttls_at: Vec<u32>,
+    /// Whether the batch merges into the default keyspace.
+    merges_default: bool,
     /// The keyspaces of the operations, except the default one.
     keyspaces: Vec<Arc<KeyspaceState>>,
 }
@@ -42,6 +49,26 @@ pub enum BatchOp<'a> {
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
+    },
+    /// Sets a key to a value that expires.
+    PutWithTtl {
+        /// Number of the keyspace; 0 is the default one.
+        keyspace: u32,
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+        /// The time to live, from the write of the batch on.
+        ttl: Duration,
+    },
+    /// Merges an operand into the value of a key.
+    Merge {
+        /// Number of the keyspace; 0 is the default one.
+        keyspace: u32,
+        /// The key.
+        key: &'a [u8],
+        /// The operand.
+        operand: &'a [u8],
     },
     /// Deletes a key.
     Delete {
@@ -93,9 +120,81 @@ impl Batch {
         key: &[u8],
         value: &[u8],
     ) {
+        if let Some(ttl_ms) = keyspace.and_then(|keyspace| keyspace.rules.ttl_ms) {
+            return self.put_expiring_at(keyspace, key, value, ttl_ms);
+        }
+        self.put_lasting_at(keyspace, key, value);
+    }
+
+    fn put_lasting_at(&mut self, keyspace: Option<&Arc<KeyspaceState>>, key: &[u8], value: &[u8]) {
         if self.admit(check_key(key).and(check_value(value)), key.len() + value.len()) {
             let place = self.place(keyspace);
             ops::encode_put_at(&mut self.payload, place, key, value);
+        }
+    }
+
+    /// Sets `key` to `value` until `ttl` has passed since the write of the batch. See
+    /// [`Db::put_with_ttl`](crate::Db::put_with_ttl).
+    pub fn put_with_ttl(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> &mut Batch {
+        self.put_with_ttl_at(None, key.as_ref(), value.as_ref(), ttl);
+        self
+    }
+
+    pub(crate) fn put_with_ttl_at(
+        &mut self,
+        keyspace: Option<&Arc<KeyspaceState>>,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) {
+        match expiry::ttl_ms(ttl) {
+            Some(ttl_ms) => self.put_expiring_at(keyspace, key, value, ttl_ms),
+            None => self.put_lasting_at(keyspace, key, value),
+        }
+    }
+
+    fn put_expiring_at(
+        &mut self,
+        keyspace: Option<&Arc<KeyspaceState>>,
+        key: &[u8],
+        value: &[u8],
+        ttl_ms: u64,
+    ) {
+        if self.admit(check_key(key).and(check_value(value)), key.len() + value.len()) {
+            let place = self.place(keyspace);
+            let at = ops::encode_expiring_at(&mut self.payload, place, key, ttl_ms, value);
+            self.ttls_at.push(at as u32);
+        }
+    }
+
+    /// Merges `operand` into the value of `key` by the merge operator of the default keyspace. The
+    /// write of the whole batch fails if there is no operator or it refuses the operand. See
+    /// [`Db::merge`](crate::Db::merge).
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> &mut Batch {
+        self.merge_at(None, key.as_ref(), operand.as_ref());
+        self
+    }
+
+    pub(crate) fn merge_at(
+        &mut self,
+        keyspace: Option<&Arc<KeyspaceState>>,
+        key: &[u8],
+        operand: &[u8],
+    ) {
+        let checked = check_key(key).and(check_value(operand)).and_then(|()| match keyspace {
+            Some(keyspace) => keyspace.rules.check_merge(&keyspace.name(), operand),
+            // Only the store knows the operator.
+            None => Ok(()),
+        });
+        if self.admit(checked, key.len() + operand.len()) {
+            self.merges_default |= keyspace.is_none();
+            let place = self.place(keyspace);
+            ops::encode_merge_at(&mut self.payload, place, key, operand);
         }
     }
 
@@ -151,6 +250,9 @@ impl Batch {
         let count = self.count.checked_add(other.count);
         match count {
             Some(count) if self.payload.len() + other.payload.len() <= BATCH_BYTES_MAX => {
+                let moved = self.payload.len() as u32;
+                self.ttls_at.extend(other.ttls_at.iter().map(|at| moved + at));
+                self.merges_default |= other.merges_default;
                 self.payload.extend_from_slice(&other.payload);
                 self.count = count;
                 self.user_bytes += other.user_bytes;
@@ -172,6 +274,8 @@ impl Batch {
         self.count = 0;
         self.user_bytes = 0;
         self.error = None;
+        self.ttls_at.clear();
+        self.merges_default = false;
         self.keyspaces.clear();
     }
 
@@ -199,6 +303,12 @@ impl Batch {
             let key = if in_keyspace { key.get(PREFIX_BYTES..)? } else { key };
             Some(match kind {
                 Kind::Put => BatchOp::Put { keyspace, key, value },
+                Kind::PutExpiring => {
+                    let (ttl_ms, value) = expiry::split(value);
+                    let ttl = Duration::from_millis(ttl_ms);
+                    BatchOp::PutWithTtl { keyspace, key, value, ttl }
+                }
+                Kind::Merge => BatchOp::Merge { keyspace, key, operand: value },
                 Kind::Delete => BatchOp::Delete { keyspace, key },
                 Kind::RangeDelete => {
                     let end = if in_keyspace { value.get(PREFIX_BYTES..)? } else { value };
@@ -226,6 +336,32 @@ impl Batch {
         }
     }
 
+    /// Returns the operands that the batch merges into the default keyspace.
+    pub(crate) fn default_operands(&self) -> impl Iterator<Item = &[u8]> {
+        let payload = if self.merges_default { &self.payload[..] } else { &[] };
+        let merges = ops::Ops::new(payload).flatten();
+        merges.filter(|op| op.kind == Kind::Merge && op.tree == 0).map(|op| op.value)
+    }
+
+    /// Returns whether the batch has puts that expire.
+    pub(crate) fn has_ttls(&self) -> bool {
+        !self.ttls_at.is_empty()
+    }
+
+    /// Returns the encoded operations as they are written at `now_ms`: puts that expire have the
+    /// time at which they do.
+    pub(crate) fn payload_at(&self, now_ms: u64) -> Vec<u8> {
+        let mut payload = self.payload.clone();
+        for at in &self.ttls_at {
+            let at = *at as usize;
+            if let Some(place) = payload.get_mut(at..at + TIME_BYTES) {
+                let time_ms = expiry::time_ms(now_ms, expiry::split(place).0);
+                place.copy_from_slice(&time_ms.to_be_bytes());
+            }
+        }
+        payload
+    }
+
     /// Returns the encoded operations.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.payload
@@ -240,6 +376,7 @@ impl Batch {
     /// Removes the operations after a place. The keyspaces of the batch stay.
     pub(crate) fn truncate(&mut self, mark: &BatchMark) {
         self.payload.truncate(mark.payload_bytes);
+        self.ttls_at.retain(|at| (*at as usize) < mark.payload_bytes);
         self.count = mark.count;
         self.user_bytes = mark.user_bytes;
     }

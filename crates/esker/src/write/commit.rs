@@ -235,6 +235,25 @@ impl Committer {
         Ok(holds)
     }
 
+    /// Commits the one operation that `make` encodes, unless `make` returns `None`. `make` returns
+    /// the bytes of its key and value. The writer state is locked during both. A panic of `make`
+    /// changes nothing. Returns whether there was an operation.
+    pub fn commit_made(
+        &self,
+        durability: Durability,
+        hooks: &dyn CommitHooks,
+        make: impl FnOnce(&mut Vec<u8>) -> Result<Option<u64>>,
+    ) -> Result<bool> {
+        let mut writer = self.lock();
+        let mut payload = Vec::new();
+        let Some(user_bytes) = make(&mut payload)? else { return Ok(false) };
+        let (count, check, deadline) = (1, None, None);
+        let payload = &payload[..];
+        let alone = [Member { payload, count, user_bytes, durability, check, deadline }];
+        self.commit_timed(&mut writer, &alone, false, hooks)?;
+        Ok(true)
+    }
+
     #[cold]
     fn commit_in_group(&self, member: Member<'_>, hooks: &dyn CommitHooks) -> Result<SeqNo> {
         let Member { payload, count, user_bytes, durability, check, mut deadline } = member;

@@ -2,9 +2,10 @@
 //! state, so that commits and additions of hints exclude each other.
 //!
 //! Invariants:
-//! 1. The key of a put leaves the hints before the put's sequence number is published. Nothing else
-//!    makes a key visible: deletes and range deletions hide keys, and the replay of the logs at
-//!    open ends before the first hint exists.
+//! 1. The key of a put or a merge leaves the hints before its sequence number is published. Nothing
+//!    else makes a key visible: deletes and range deletions hide keys, and the replay of the logs
+//!    at open ends before the first hint exists. For the search, a pair that expires is visible for
+//!    ever, because a snapshot may show it after it has expired.
 //! 2. A search for a hint runs under a watch. When the watch begins, all committed operations are
 //!    numbered up to `since`. Puts during the watch limit the range that is then added.
 //! 3. With no hint and no watch, a put costs one comparison here, and a delete costs a counter
@@ -71,14 +72,19 @@ impl HintKeeper {
     /// Records an operation of the current commit.
     #[inline]
     pub fn note(&mut self, kind: Kind, key: &[u8]) {
-        if kind != Kind::Put {
-            // One range deletion may hide any number of keys.
-            self.deletes += if kind == Kind::Delete { 1 } else { self.ask_every };
-            if self.deletes >= self.ask_every {
-                self.take_sample(key);
+        match kind {
+            Kind::Put | Kind::Merge | Kind::PutExpiring => {
+                if self.armed {
+                    self.note_put(key);
+                }
             }
-        } else if self.armed {
-            self.note_put(key);
+            Kind::Delete | Kind::RangeDelete => {
+                // One range deletion may hide any number of keys.
+                self.deletes += if kind == Kind::Delete { 1 } else { self.ask_every };
+                if self.deletes >= self.ask_every {
+                    self.take_sample(key);
+                }
+            }
         }
     }
 
@@ -205,8 +211,15 @@ mod tests {
     fn concurrent_put_bounds_added_hint() {
         let mut keeper = keeper(KeyOrder::Bytewise);
         keeper.watch(b"m").expect("no hint covers the write");
-        for key in [b"c", b"e", b"d", b"s", b"q", b"r"] {
-            keeper.note(Kind::Put, key);
+        for (key, kind) in [
+            (b"c", Kind::Put),
+            (b"e", Kind::Merge),
+            (b"d", Kind::Put),
+            (b"s", Kind::Put),
+            (b"q", Kind::PutExpiring),
+            (b"r", Kind::Put),
+        ] {
+            keeper.note(kind, key);
         }
         keeper.note(Kind::Delete, b"l");
         assert!(keeper.changed().is_none());

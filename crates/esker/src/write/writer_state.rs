@@ -57,6 +57,9 @@ pub trait CommitHooks {
     fn request_hint_search(&self, sample: Vec<u8>);
     /// Closes a synced log in the background. Its file may already be deleted.
     fn close_log(&self, log: LogWriter);
+    /// Waits until the memtables that the opening recovered are in tables. Returns `Busy` after
+    /// `deadline`.
+    fn wait_recovered(&self, deadline: Option<Instant>) -> Result<()>;
     /// Returns the counters for bytes and syncs.
     fn counters(&self) -> &Counters;
 }
@@ -74,6 +77,10 @@ pub struct WriterState {
     pub others_bytes: u64,
     /// Sequence number of the next operation.
     pub next_seqno: SeqNo,
+    /// Whether the opening recovered operations from logs that may never become durable, and they may
+    /// not be in tables yet. A sync waits for these tables first, because it proves older operations
+    /// durable.
+    pub recovered: bool,
     /// Whether the memtable holds operations that no log has.
     pub unlogged: bool,
     /// Whether preallocation of the next log was requested.
@@ -189,6 +196,10 @@ impl WriterState {
             _ => members.iter().filter_map(|member| member.deadline).min(),
         };
         hooks.make_room(self, deadline)?;
+        if self.recovered && members.iter().any(|m| m.durability == Durability::Sync) {
+            // Before the record: an error behind it would leave it in the log.
+            self.wait_recovered(hooks, deadline)?;
+        }
         let first = self.next_seqno;
         self.log_group(members, first, hooks)?;
         let mut ends = last_seqnos::Ends::new(members.len());
@@ -304,12 +315,23 @@ impl WriterState {
         Ok(())
     }
 
-    /// Syncs every log, oldest first. A failure poisons the store.
+    /// Waits until what the opening recovered is in tables.
+    fn wait_recovered(&mut self, hooks: &dyn CommitHooks, deadline: Option<Instant>) -> Result<()> {
+        if self.recovered {
+            hooks.wait_recovered(deadline)?;
+            self.recovered = false;
+        }
+        Ok(())
+    }
+
+    /// Syncs every log, oldest first. A failure poisons the store, except the failure of a flush that
+    /// the sync waits for.
     pub fn sync_logs(&mut self, hooks: &dyn CommitHooks) -> Result<()> {
         let counters = hooks.counters();
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
+        self.wait_recovered(hooks, None)?;
         while let Some(oldest) = self.unsynced_logs.first_mut() {
             if let Err(error) = oldest.sync() {
                 self.poisoned = Some(error.clone());

@@ -37,6 +37,8 @@ pub fn tiny_options() -> Options {
         runs_max: 3,
         last_runs_max: 3,
         background_threads: Some(1),
+        // `rest.rs` tests it.
+        rest_compaction: false,
         // `info_log.rs` tests them.
         log_file: false,
         status_file: false,

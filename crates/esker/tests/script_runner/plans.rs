@@ -14,6 +14,7 @@ use super::{Output, Session, bytes_of, error_line, number, output_of, word};
 fn plan_lines(plan: &Plan) -> Vec<String> {
     let what = match plan.kind {
         PlanKind::Drop(id) => format!("drop keyspace {id}"),
+        PlanKind::Expire => "remove expired files".to_string(),
         PlanKind::Move => format!("move from level {} to level {}", plan.level, plan.output_level),
         PlanKind::Push => format!("push level {} into level {}", plan.level, plan.output_level),
         PlanKind::MergeWithin => format!("merge within level {}", plan.output_level),

@@ -100,8 +100,15 @@ impl Point {
     }
 }
 
+/// Returns whether the options of the engine `named` apply to `engine`: the same engine, or a
+/// variant of it, as `wiredtiger-lsm` is of `wiredtiger`.
+pub fn applies(named: &str, engine: &str) -> bool {
+    engine.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 /// Sets option `name` for `engine`. `OTHER.name` is ignored. `ENGINE.name` sets the shared option
-/// of that name for this engine alone, if it exists, otherwise the engine's own option.
+/// of that name for this engine and its variants alone, if it exists, otherwise the engine's own
+/// option.
 pub fn set_for(
     config: &mut BenchConfig,
     engine: &str,
@@ -110,7 +117,7 @@ pub fn set_for(
 ) -> std::result::Result<(), String> {
     match name.split_once('.') {
         None => config.set(name, value),
-        Some((prefix, _)) if prefix != engine => Ok(()),
+        Some((prefix, _)) if !applies(prefix, engine) => Ok(()),
         Some((_, own)) if BenchConfig::is_store_flag(own) => config.set(own, value),
         Some(_) => config.set(name, value),
     }
@@ -239,11 +246,13 @@ fn crossed(series: &SeriesFile) -> Vec<Vec<(String, String)>> {
 }
 
 /// Returns the options of one table in the order of application: options for one engine come after
-/// options for all engines, so that they take precedence.
+/// options for all engines, and options for a variant after those of its engine, so that they take
+/// precedence.
 fn pairs(options: &Options) -> Vec<(String, String)> {
     let text = options.iter().map(|(name, value)| (name.get_ref(), text_of(value.get_ref())));
     let mut all: Vec<(String, String)> = text.map(|(name, value)| (name.clone(), value)).collect();
-    all.sort_by_key(|(name, _)| name.contains('.'));
+    let dashes = |engine: &str| 1 + engine.matches('-').count();
+    all.sort_by_key(|(name, _)| name.split_once('.').map_or(0, |(engine, _)| dashes(engine)));
     all
 }
 
@@ -303,6 +312,26 @@ mod tests {
         };
         assert_eq!(given("leveldb"), (64 << 20, 10));
         assert_eq!(given("lmdb"), (4 << 20, 3));
+    }
+
+    #[test]
+    fn options_of_an_engine_apply_to_its_variants() {
+        assert!(applies("esker", "esker") && applies("esker", "esker-pessimistic"));
+        assert!(!applies("esker", "eskers") && !applies("esker-pessimistic", "esker"));
+        assert!(!applies("leveldb", "esker"));
+        let text = sample().replace(
+            "cache_size = \"8M\"",
+            "\"esker-x.cache_size\" = \"2M\"\n\"esker.cache_size\" = \"4M\"\ncache_size = \"8M\"",
+        );
+        let mut known = known();
+        known.engines = &["esker", "esker-x", "leveldb"];
+        let experiment = Experiment::parse("sample", &text, &known).expect("right");
+        let point = &points(&experiment, Scale::Times(1.0))[0];
+        let cache = |engine: &str| {
+            let config = point.config(&known.config, engine, 1).expect("settings");
+            config.store.cache_bytes >> 20
+        };
+        assert_eq!(["esker-x", "esker", "leveldb"].map(cache), [2, 4, 8]);
     }
 
     #[test]

@@ -174,6 +174,9 @@ pub struct TaskSample {
     /// Bytes of keys and values read by the user.
     #[serde(default)]
     pub user_read_bytes: u64,
+    /// Counts of the transactions, for a task of transactions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<TransactionSample>,
     /// Arrival rate in operations per second, for a phase with a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<f64>,
@@ -196,6 +199,17 @@ pub struct KindSample {
     pub ok: u64,
     /// Latencies; with a rate, counted from the arrivals.
     pub latency: LatencySummary,
+}
+
+/// The transactions of a task.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct TransactionSample {
+    /// Number of runs that ended with a conflict. Each led to another run of the transaction.
+    pub conflicts: u64,
+    /// Maximum number of runs of one transaction.
+    pub attempts_max: u64,
+    /// Mean time of a commit in nanoseconds, for transactions that only read.
+    pub commit_nanos: Option<f64>,
 }
 
 /// One round: one engine's run in one repetition, all tasks from an empty directory to the close.
@@ -259,6 +273,7 @@ impl TaskSample {
             quiet: None,
             kinds: Vec::new(),
             user_read_bytes: 0,
+            transactions: None,
             rate_per_second: None,
             hidden: false,
             error: None,

@@ -12,6 +12,7 @@ use super::lab_html::{Whos, colour};
 use super::lab_text::number;
 use super::plot::{Bar, GRID, INK, SOFT, bars, engine_colour, recolour};
 use crate::experiment::check::Experiment;
+use crate::experiment::plan::applies;
 use crate::record::lab::LabRecord;
 use crate::record::schema::EngineRecord;
 use crate::stats::compare::median;
@@ -154,7 +155,7 @@ pub fn own_options(experiment: &Experiment, engine: &str) -> Option<String> {
         let value = value.get_ref();
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
         let text = format!("{name}={text}");
-        if whose == engine && !own.contains(&text) {
+        if applies(whose, engine) && !own.contains(&text) {
             own.push(text);
         }
     }
@@ -364,6 +365,7 @@ mod tests {
                 checksums,
                 concurrent_writers: true,
                 persistent: true,
+                transactions: true,
             }),
             given: Vec::new(),
             error: None,

@@ -19,3 +19,5 @@ pub mod page_text;
 pub mod plot;
 pub mod sizes;
 pub mod table;
+pub mod tune_html;
+pub mod tune_text;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::record::env::utc_text;
-use crate::record::schema::{EngineRecord, Machine, RunRecord, TaskSample};
+use crate::record::schema::{EngineRecord, Machine, RunRecord, TaskSample, TransactionSample};
 use crate::stats::compare::Ratio;
 use crate::stats::summary::{Cell, cells, totals};
 
@@ -24,6 +24,13 @@ pub fn row(cell: &Cell) -> String {
     if let Some(found) = cell.found {
         line.push_str(&format!(" ({found} of {} found)", cell.operations));
     }
+    if let Some(transactions) = cell.transactions {
+        let TransactionSample { conflicts, attempts_max, .. } = transactions;
+        line.push_str(&format!(" ({conflicts} conflicts, at most {attempts_max} attempts)"));
+    }
+    if let Some(nanos) = cell.transactions.and_then(|transactions| transactions.commit_nanos) {
+        line.push_str(&format!(" ({nanos:.0} ns per commit)"));
+    }
     if let Some(error) = &cell.error {
         line.push_str(&format!(" ERROR {error}"));
     }
@@ -39,6 +46,7 @@ pub fn sample_row(sample: &TaskSample) -> String {
         mb_per_sec: rate.map(|bytes| bytes as f64 / 1_048_576.0 / sample.elapsed_seconds),
         found: sample.found,
         operations: sample.operations,
+        transactions: sample.transactions,
         error: sample.error.clone(),
         ..Cell::default()
     })

@@ -7,4 +7,6 @@ pub mod interleave;
 pub mod progress;
 pub mod session;
 pub mod subprocess;
+pub mod threads;
+pub mod transactions;
 pub mod work;

@@ -1,21 +1,21 @@
 //! One round: one engine runs every task in order in its own directory, measured and checked.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::config::BenchConfig;
 use super::engine_dir::EngineDir;
 use super::progress::Progress;
-use super::work::{self, Context, Done};
+use super::threads::{Amounts, Outcome, run_threads};
+use super::work::{Context, Done};
 use crate::error::{LabError, Result};
 use crate::measure::counters::{Moment, Used};
 use crate::measure::host;
 use crate::measure::idle::IdleWatch;
 use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
-use crate::record::schema::{SessionRecord, TaskSample};
-use crate::target::{Direction, Engine, Target};
+use crate::record::schema::{SessionRecord, TaskSample, TransactionSample};
+use crate::target::{Engine, Target};
+use crate::workload::accounts::Accounts;
 use crate::workload::dataset::Dataset;
 use crate::workload::keys::KeyBuffer;
 use crate::workload::oracle::Oracle;
@@ -56,14 +56,13 @@ struct Session<'a> {
     round: &'a Round<'a>,
     target: Option<Box<dyn Target>>,
     oracle: Oracle,
+    /// Expected accounts, if the store has accounts. The oracle is then unknown.
+    accounts: Option<Accounts>,
     generation: u32,
     baseline_bytes: u64,
     /// Bytes written through maps by the stores closed so far.
     mapped_bytes: u64,
 }
-
-/// Maximum number of operations of a checksum task.
-const CHECKSUM_BLOCKS: u64 = 125_000;
 
 /// Keeps the sample of a part of a round that ended with `result`. Returns false if the round ends
 /// there.
@@ -102,8 +101,7 @@ pub fn run(
     let existing = round.config.use_existing_db;
     let oracle = if existing { Oracle::unknown(round.data) } else { Oracle::empty(round.data) };
     let baseline_bytes = host::memory().resident_bytes.unwrap_or(0);
-    let mut session =
-        Session { round, target: None, oracle, generation: 0, baseline_bytes, mapped_bytes: 0 };
+    let mut session = Session::new(round, oracle, baseline_bytes);
     let moment = Moment::now();
     let mut samples: Vec<TaskSample> = Vec::new();
     for (position, task) in tasks.iter().enumerate() {
@@ -151,7 +149,12 @@ pub(crate) fn idle_cpu_seconds(samples: &[TaskSample]) -> f64 {
     samples.iter().filter_map(|sample| sample.idle).map(|idle| idle.cpu_seconds).sum()
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    fn new(round: &'a Round<'a>, oracle: Oracle, baseline_bytes: u64) -> Session<'a> {
+        let (target, accounts) = (None, None);
+        Session { round, target, oracle, accounts, generation: 0, baseline_bytes, mapped_bytes: 0 }
+    }
+
     /// Waits until the store is quiet and records the cost in the last sample.
     fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
         let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
@@ -168,6 +171,9 @@ impl Session<'_> {
 
     /// Returns the bytes of the live pairs; `None` for an existing store, whose content is unknown.
     fn live_bytes(&self) -> Option<u64> {
+        if let Some(accounts) = &self.accounts {
+            return Some(accounts.live_bytes(self.round.data));
+        }
         self.oracle.is_known().then(|| self.oracle.live_bytes(self.round.data))
     }
 
@@ -177,14 +183,19 @@ impl Session<'_> {
         let config = self.round.config;
         let operations = self.round.data.rows().max(config.reads.unwrap_or(0));
         let each = 4 * self.round.data.key_bytes_mean() as u64 + 128;
-        limit.spare(self.oracle.memory_bytes() + operations * config.threads as u64 * each);
+        limit.spare(self.own_bytes() + operations * config.threads as u64 * each);
+    }
+
+    /// Returns the memory for the expected content, in bytes.
+    fn own_bytes(&self) -> u64 {
+        self.oracle.memory_bytes() + self.accounts.as_ref().map_or(0, Accounts::memory_bytes)
     }
 
     /// Sets the limit for the task itself; returns the bytes left for engine and page cache, if the
     /// limit is in effect.
     fn tighten(&self, prepared: &Prepared) -> Option<u64> {
         let limit = self.round.limit?;
-        let own = self.oracle.memory_bytes() + prepared.memory_bytes();
+        let own = self.own_bytes() + prepared.memory_bytes();
         limit.spare(own).then(|| limit.bytes())
     }
 
@@ -232,6 +243,12 @@ impl Session<'_> {
                 Some("needs an empty store; skipped with --use_existing_db")
             }
             _ if task.sync && !can.sync => Some("the engine offers no sync"),
+            TaskKind::Transact { .. } if !can.transactions => {
+                Some("the engine offers no transactions")
+            }
+            TaskKind::Transact { .. } | TaskKind::Update if self.accounts.is_none() => {
+                Some("needs accounts: run fillaccounts before, and no other writing task between")
+            }
             TaskKind::Compact if !can.compact => Some("the engine offers no compaction"),
             TaskKind::Open if !can.persistent => Some("the engine stores nothing on disk"),
             _ => None,
@@ -254,12 +271,13 @@ impl Session<'_> {
             self.oracle = Oracle::empty(self.round.data);
         }
         self.generation += 1;
+        self.begin_accounts(task);
         self.make_room();
         if task.kind == TaskKind::ReadFirst {
             self.put_last()?;
         }
         let Some(prepared) = prepare(task, &self.plan(sample.position)) else {
-            return self.not_available(sample, "the data is too small for the task's values");
+            return self.not_available(sample, "the data is too small for the task");
         };
         self.open()?;
         if task.kind == TaskKind::Stats {
@@ -289,6 +307,36 @@ impl Session<'_> {
         let own = self.baseline_bytes + prepared.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
         self.note(task, &prepared, outcome, elapsed, sample);
+        self.check_accounts(task, sample)
+    }
+
+    /// Expects new accounts after a task that writes them, and none after another writing task.
+    fn begin_accounts(&mut self, task: &TaskSpec) {
+        if task.kind == TaskKind::FillAccounts {
+            self.accounts = Accounts::new(self.round.data, self.generation);
+            self.oracle = Oracle::unknown(self.round.data);
+        } else if !task.uses_accounts()
+            && (task.fresh || task.writes() || task.kind == TaskKind::ReadWhileWriting)
+        {
+            self.accounts = None;
+        }
+    }
+
+    /// Compares every account of the store after a task that wrote accounts.
+    fn check_accounts(&self, task: &TaskSpec, sample: &mut TaskSample) -> Result<()> {
+        let (Some(accounts), Some(target)) = (&self.accounts, &self.target) else { return Ok(()) };
+        if !task.uses_accounts() || !task.writes() || sample.error.is_some() {
+            return Ok(());
+        }
+        if let Some(wrong) = accounts.wrong_in(target.as_ref(), self.round.data)? {
+            sample.wrong += wrong.count;
+            sample.error = Some(format!(
+                "{} of {} accounts are wrong: {}",
+                wrong.count,
+                accounts.count(),
+                wrong.description
+            ));
+        }
         Ok(())
     }
 
@@ -304,6 +352,7 @@ impl Session<'_> {
         Plan {
             data: self.round.data,
             oracle: &self.oracle,
+            accounts: self.accounts.as_ref(),
             threads: config.threads,
             shared: config.share_operations,
             thread: 0,
@@ -345,7 +394,7 @@ impl Session<'_> {
             seek_nexts: config.seek_nexts as usize,
             batch_keys: config.batch_size,
         };
-        let outcome = run_threads(task, &context, prepared, amounts);
+        let outcome = run_threads(task, &context, prepared, (amounts, self.accounts.as_ref()));
         progress.finish();
         outcome
     }
@@ -370,9 +419,14 @@ impl Session<'_> {
         sample.user_bytes = Some(done.bytes).filter(|&bytes| bytes > 0);
         sample.timeline = done.timeline;
         sample.latency = done.latencies.and_then(|latencies| latencies.summary());
+        sample.transactions = done.transactions.map(|counts| TransactionSample {
+            conflicts: counts.conflicts,
+            attempts_max: counts.attempts_max,
+            commit_nanos: counts.commit_nanos.map(|sum| sum as f64 / done.operations.max(1) as f64),
+        });
         if task.writes() {
             for list in &prepared.lists {
-                self.oracle.apply(list.writes(list.len()));
+                self.apply(task, list);
             }
             sample.user_written_bytes = prepared.lists.iter().map(OpList::user_bytes).sum();
         }
@@ -402,11 +456,16 @@ impl Session<'_> {
     }
 }
 
-struct Outcome {
-    done: Done,
-    writer: Option<Done>,
-    /// Time from the common start to the end of the last thread.
-    wall: Option<Duration>,
+impl Session<'_> {
+    /// Expects what the operations of a list wrote.
+    fn apply(&mut self, task: &TaskSpec, list: &OpList) {
+        match (&mut self.accounts, task.kind) {
+            (_, TaskKind::FillAccounts) => {}
+            (Some(accounts), TaskKind::Transact { .. }) => accounts.transfer(&list.ids),
+            (Some(accounts), TaskKind::Update) => accounts.increment(&list.ids),
+            _ => self.oracle.apply(list.writes(list.len())),
+        }
+    }
 }
 
 fn note_reads(
@@ -424,9 +483,11 @@ fn note_reads(
     let pairs = |list: &OpList| (0..list.len()).map(|index| pair(list, index)).sum::<u64>();
     sample.user_read_bytes = match task.kind {
         TaskKind::ReadForward | TaskKind::ReadReverse => bytes,
-        TaskKind::ReadRandom | TaskKind::ReadHot | TaskKind::MultiRead => {
-            prepared.lists.iter().map(pairs).sum()
-        }
+        TaskKind::ReadRandom
+        | TaskKind::ReadHot
+        | TaskKind::MultiRead
+        | TaskKind::Transact { .. }
+        | TaskKind::Update => prepared.lists.iter().map(pairs).sum(),
         _ => 0,
     };
     let expected = |list: &OpList| -> u64 {
@@ -446,94 +507,13 @@ fn note_reads(
         | TaskKind::SeekRandom
         | TaskKind::ReadFirst
         | TaskKind::ReadForward
-        | TaskKind::ReadReverse => {
+        | TaskKind::ReadReverse
+        | TaskKind::Transact { .. }
+        | TaskKind::Update => {
             sample.found = Some(found);
             sample.found_expected =
                 prepared.checked.then(|| prepared.lists.iter().map(expected).sum());
         }
         _ => {}
-    }
-}
-
-fn run_threads(
-    task: &TaskSpec,
-    context: &Context<'_>,
-    prepared: &Prepared,
-    amounts: Amounts,
-) -> Result<Outcome> {
-    let stop = AtomicBool::new(false);
-    let extra = usize::from(prepared.writer.is_some());
-    let barrier = Barrier::new(prepared.lists.len() + extra + 1);
-    std::thread::scope(|scope| {
-        let writer = prepared.writer.as_ref().map(|list| {
-            let (barrier, stop) = (&barrier, &stop);
-            scope.spawn(move || {
-                barrier.wait();
-                work::puts_until(context, list, stop)
-            })
-        });
-        let threads: Vec<_> = prepared
-            .lists
-            .iter()
-            .map(|list| {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    barrier.wait();
-                    one_thread(task, context, (list, prepared.walk.as_ref()), amounts)
-                })
-            })
-            .collect();
-        barrier.wait();
-        let start = Instant::now();
-        let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-        let wall = start.elapsed();
-        stop.store(true, Ordering::Relaxed);
-        let crashed = |_| LabError::engine("a thread of the task panicked");
-        let writer =
-            writer.map(|thread| thread.join().map_err(crashed)).transpose()?.transpose()?;
-        let mut done = Done::default();
-        for result in results {
-            done.merge(result.map_err(crashed)??);
-        }
-        let wall = if prepared.lists.len() == 1 { done.elapsed } else { wall };
-        Ok(Outcome { done, writer, wall: Some(wall) })
-    })
-}
-
-/// Amounts of the reading tasks.
-#[derive(Clone, Copy)]
-struct Amounts {
-    reads: u64,
-    seek_nexts: usize,
-    batch_keys: usize,
-}
-
-fn one_thread(
-    task: &TaskSpec,
-    context: &Context<'_>,
-    (list, walk): (&OpList, Option<&OpList>),
-    Amounts { reads, seek_nexts, batch_keys }: Amounts,
-) -> Result<Done> {
-    match task.kind {
-        TaskKind::Fill { .. } => work::puts(context, list, task.sync),
-        TaskKind::Delete { .. } => work::deletes(context, list),
-        TaskKind::ReadRandom
-        | TaskKind::ReadMissing
-        | TaskKind::ReadHot
-        | TaskKind::ReadWhileWriting => work::gets(context, list),
-        TaskKind::MultiRead => work::gets_together(context, list, batch_keys),
-        TaskKind::SeekRandom => match walk {
-            Some(walk) => work::seeks_on(context, list, walk, seek_nexts),
-            None => work::seeks(context, list),
-        },
-        TaskKind::ReadFirst => work::read_first(context, list),
-        TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
-        TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
-        TaskKind::Compact => work::once(context, || context.target.compact()),
-        TaskKind::Checksum => {
-            let count = context.data.rows().clamp(1000, CHECKSUM_BLOCKS);
-            work::checksums(context, count as usize)
-        }
-        TaskKind::Open | TaskKind::Stats => Ok(Done::default()),
     }
 }

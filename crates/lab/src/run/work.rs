@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::progress::{Progress, TICK_OPERATIONS};
+use super::transactions::TransactionCounts;
 use crate::error::Result;
 use crate::measure::histogram::Latencies;
 use crate::measure::timeline::Timeline;
@@ -49,10 +50,13 @@ pub struct Done {
     pub latencies: Option<Latencies>,
     /// Completed operations over time, if single operations are timed.
     pub timeline: Option<Timeline>,
+    /// Counts of the transactions, if the operations are transactions.
+    pub transactions: Option<TransactionCounts>,
 }
 
 impl Done {
-    fn mistake(&mut self, describe: impl FnOnce() -> String) {
+    /// Counts a wrong read, and keeps the description of the first one.
+    pub fn mistake(&mut self, describe: impl FnOnce() -> String) {
         self.wrong += 1;
         if self.first_wrong.is_none() {
             self.first_wrong = Some(describe());
@@ -67,6 +71,10 @@ impl Done {
         self.bytes += other.bytes;
         self.wrong += other.wrong;
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
+        self.transactions = match (self.transactions, other.transactions) {
+            (Some(mine), Some(theirs)) => Some(mine.merge(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
         match (&mut self.timeline, other.timeline) {
             (Some(mine), Some(theirs)) => mine.merge(&theirs),
             (mine @ None, theirs) => *mine = theirs,
@@ -82,7 +90,7 @@ impl Done {
 
 /// Calls `op` for each index, and times the whole and, if requested, each call.
 #[inline]
-fn each(
+pub fn each(
     context: &Context<'_>,
     count: usize,
     mut op: impl FnMut(usize, &mut Done) -> Result<()>,

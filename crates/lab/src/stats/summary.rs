@@ -4,7 +4,7 @@ use super::compare::{Ratio, median, ratio};
 use crate::measure::histogram::LatencySummary;
 use crate::measure::idle::IdlePauses;
 use crate::measure::timeline::Timeline;
-use crate::record::schema::{RunRecord, TaskSample};
+use crate::record::schema::{RunRecord, TaskSample, TransactionSample};
 use crate::workload::tasks::is_without_engine;
 
 /// Preferred base engine of the ratios.
@@ -49,6 +49,8 @@ pub struct Cell {
     pub empty_windows: Option<usize>,
     /// Wake-up delays of an idle thread in the first repetition.
     pub idle: Option<IdlePauses>,
+    /// Counts of the transactions in the first repetition.
+    pub transactions: Option<TransactionSample>,
     /// First failure, or first reason why the task does not apply.
     pub error: Option<String>,
     /// Whether the task does not apply.
@@ -134,6 +136,7 @@ fn cell(samples: &[&TaskSample]) -> Cell {
         latency: first.latency.clone(),
         empty_windows: first.timeline.as_ref().and_then(Timeline::empty_windows),
         idle: first.idle,
+        transactions: first.transactions,
         error: failed.and_then(|sample| sample.error.clone()),
         not_available: failed.is_some_and(|sample| sample.not_available),
         ..Cell::default()

@@ -48,6 +48,10 @@ pub enum Unit {
     IdleMaxMs,
     /// The five previous units side by side.
     Stalls,
+    /// Runs of transactions that ended with a conflict, per committed transaction.
+    ConflictsPerOp,
+    /// Nanoseconds of a commit of a transaction that only read.
+    NanosPerCommit,
 }
 
 /// Units shown for [`Unit::Stalls`].
@@ -78,6 +82,8 @@ pub const UNITS: &[(&str, Unit)] = &[
     ("an idle thread's p99.9, ms", Unit::IdleP999Ms),
     ("an idle thread's longest pause, ms", Unit::IdleMaxMs),
     ("stalls", Unit::Stalls),
+    ("conflicts per op", Unit::ConflictsPerOp),
+    ("ns/commit", Unit::NanosPerCommit),
 ];
 
 impl Unit {
@@ -131,6 +137,14 @@ impl Unit {
             Unit::Stalls | Unit::IdleMaxMs | Unit::IdleP999Ms => {
                 "The idle thread only slept, for a millisecond at a time, so the machine caused \
                  its pauses."
+            }
+            Unit::ConflictsPerOp => {
+                "A transaction that conflicts runs again, until it commits. An operation is one \
+                 committed transaction."
+            }
+            Unit::NanosPerCommit => {
+                "From the last read of a transaction that only reads to the end of its commit, \
+                 without the cost of the clock."
             }
             Unit::DiskOverLive => {
                 "Blocks on disk directly after the phase, divided by the bytes of the live pairs."
@@ -207,6 +221,11 @@ impl Unit {
             Unit::IdleP999Ms => Some(sample.idle?.p999_micros / 1e3),
             Unit::IdleMaxMs => Some(sample.idle?.max_micros / 1e3),
             Unit::Stalls => None,
+            Unit::ConflictsPerOp => {
+                let operations = Some(sample.operations).filter(|&operations| operations > 0)?;
+                Some(sample.transactions?.conflicts as f64 / operations as f64)
+            }
+            Unit::NanosPerCommit => sample.transactions?.commit_nanos,
         }
     }
 }
@@ -217,6 +236,7 @@ mod tests {
     use crate::measure::counters::Used;
     use crate::measure::idle::IdlePauses;
     use crate::measure::timeline::Timeline;
+    use crate::record::schema::TransactionSample;
 
     fn used(read_disk_bytes: u64, read_call_bytes: u64) -> Used {
         Used {
@@ -270,6 +290,8 @@ mod tests {
         let (wakes, cpu_seconds) = (9, 0.0);
         sample.idle =
             Some(IdlePauses { wakes, p999_micros: 250.0, max_micros: 500.0, cpu_seconds });
+        sample.transactions =
+            Some(TransactionSample { conflicts: 5, attempts_max: 2, commit_nanos: Some(70.0) });
         let values: Vec<Option<f64>> = UNITS.iter().map(|(_, unit)| unit.of(&sample)).collect();
         let expected =
             [2.0, 500_000.0, 500.0, 500.0, 3.0, 4.0, 5.0, 1.5, 4.0, 0.002, 1.5, 2.0, 7.0];
@@ -277,7 +299,7 @@ mod tests {
         assert_eq!(first, expected.map(Some));
         let rounded: Vec<f64> =
             stalls.iter().flatten().map(|value| (value * 100.0).round() / 100.0).collect();
-        assert_eq!(rounded, [3.0, 4.0, 4.0, 2.0, 0.25, 0.5], "{stalls:?}");
+        assert_eq!(rounded, [3.0, 4.0, 4.0, 2.0, 0.25, 0.5, 0.5, 70.0], "{stalls:?}");
         sample.used = Some(used(0, 5));
         assert_eq!(Unit::ReadAmplification.of(&sample), None, "read through a map");
         assert_eq!(Unit::DeviceReads.of(&sample), Some(0.0));

@@ -1,6 +1,7 @@
 //! Data of a benchmark: data sets, keys, values, tasks, and the lists of operations made from them
 //! before any clock starts.
 
+pub mod accounts;
 pub mod csv;
 pub mod dataset;
 pub mod jsonl;

@@ -3,12 +3,14 @@
 //! The lists depend only on the seed, the repetition and the task's position, so every engine
 //! executes exactly the same operations.
 
+use super::accounts::Accounts;
 use super::dataset::{Dataset, Write};
 use super::keys::KeyBuffer;
 use super::oracle::Oracle;
 use super::rng::Rng;
 use super::tasks::{TaskKind, TaskSpec};
 use super::values::ValueRef;
+use crate::mix::generators::{Chooser, Distribution};
 
 /// Operations of one thread, in order.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +85,8 @@ pub struct Plan<'a> {
     pub data: &'a Dataset,
     /// Expected content of the store.
     pub oracle: &'a Oracle,
+    /// Expected accounts of the store, if it has accounts instead.
+    pub accounts: Option<&'a Accounts>,
     /// Number of threads; each gets its own list.
     pub threads: usize,
     /// Whether the threads share the operations below, or each executes all of them.
@@ -116,9 +120,10 @@ impl Plan<'_> {
     }
 }
 
-/// Creates the lists. `None` if the data is too small for the task's values.
+/// Creates the lists. `None` if the data is too small for the task.
 pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
-    let mut prepared = Prepared { checked: plan.oracle.is_known(), ..Prepared::default() };
+    let checked = plan.oracle.is_known() || task.uses_accounts();
+    let mut prepared = Prepared { checked, ..Prepared::default() };
     let is_seek = task.kind == TaskKind::SeekRandom;
     let successors = if is_seek { plan.oracle.successors() } else { Vec::new() };
     prepared.walk = (is_seek && plan.seek_nexts > 0).then(|| scan(plan, plan.oracle.live()));
@@ -141,6 +146,9 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
             TaskKind::ReadFirst => read_first(task, &own),
             TaskKind::ReadForward => scan(plan, plan.oracle.live().take(plan.reads as usize)),
             TaskKind::ReadReverse => scan(plan, plan.oracle.live().rev().take(plan.reads as usize)),
+            TaskKind::FillAccounts => accounts(&own)?,
+            TaskKind::Transact { zipfian, .. } => pairs(task, &own, zipfian, &mut rng)?,
+            TaskKind::Update => updates(task, &own, &mut rng)?,
             TaskKind::Compact | TaskKind::Checksum | TaskKind::Open | TaskKind::Stats => {
                 OpList::default()
             }
@@ -257,6 +265,56 @@ fn read_first(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
         list.values.push(first.map_or(ValueRef::ABSENT, |id| plan.oracle.value(id)));
     }
     list
+}
+
+/// Returns the accounts that the thread writes, in order. Threads always share them.
+fn accounts(plan: &Plan<'_>) -> Option<OpList> {
+    let mut list = OpList::default();
+    let count = plan.accounts?.count() as u64;
+    for id in (Plan { shared: true, ..*plan }).share(count) {
+        push_account(plan, id, &mut list);
+    }
+    Some(list)
+}
+
+/// Returns two different accounts for each transaction, the first key first, so that transactions
+/// which lock their keys do not wait for each other in a circle. `None` with fewer than two
+/// accounts.
+fn pairs(task: &TaskSpec, plan: &Plan<'_>, zipfian: bool, rng: &mut Rng) -> Option<OpList> {
+    let count = plan.accounts.map(Accounts::count).filter(|&count| count > 1)? as u64;
+    let distribution = if zipfian { Distribution::Zipfian } else { Distribution::Uniform };
+    let mut chooser = Chooser::new(distribution, count, 0, rng);
+    let share = plan.share((plan.writes / task.divisor).max(1));
+    let mut list = sized(2 * (share.end - share.start) as usize, plan);
+    for _ in share {
+        let one = chooser.next(rng);
+        let other = Some(chooser.next(rng)).filter(|&other| other != one);
+        let other = other.unwrap_or((one + 1) % count);
+        push_account(plan, one.min(other), &mut list);
+        push_account(plan, one.max(other), &mut list);
+    }
+    Some(list)
+}
+
+/// Returns random accounts that no other thread updates. `None` with fewer accounts than
+/// threads.
+fn updates(task: &TaskSpec, plan: &Plan<'_>, rng: &mut Rng) -> Option<OpList> {
+    let threads = plan.threads as u64;
+    let count = plan.accounts.map_or(0, Accounts::count) as u64;
+    let each = Some(count / threads).filter(|&each| each > 0)?;
+    let share = plan.share((plan.writes / task.divisor).max(1));
+    let mut list = sized((share.end - share.start) as usize, plan);
+    for _ in share {
+        push_account(plan, rng.below(each) * threads + plan.thread as u64, &mut list);
+    }
+    Some(list)
+}
+
+fn push_account(plan: &Plan<'_>, id: u64, list: &mut OpList) {
+    let id = id as u32;
+    plan.data.push_key(id, b"", &mut list.keys);
+    list.ids.push(id);
+    list.values.push(plan.accounts.map_or(ValueRef::ABSENT, |accounts| accounts.value(id)));
 }
 
 /// Returns the pairs of these keys, as expected from a scan over them.

@@ -35,6 +35,17 @@ pub enum TaskKind {
     Compact,
     /// Gets random keys while an additional thread overwrites.
     ReadWhileWriting,
+    /// Writes an account for each key, in order.
+    FillAccounts,
+    /// Transactions over two accounts each.
+    Transact {
+        /// Keys of a zipfian distribution instead of a uniform one.
+        zipfian: bool,
+        /// Moves an amount from one account to the other instead of only reading both.
+        writes: bool,
+    },
+    /// Adds 1 to random accounts with a get and a put. Each thread has accounts of its own.
+    Update,
     /// Computes checksums of 4 KiB blocks in the lab's own code, identical for every engine.
     Checksum,
     /// Closes and reopens the store.
@@ -64,6 +75,10 @@ pub struct TaskSpec {
 
 const fn row(name: &'static str, kind: TaskKind, fresh: bool, about: &'static str) -> TaskSpec {
     TaskSpec { name, kind, fresh, sync: false, divisor: 1, value_bytes: None, about }
+}
+
+const fn transact(zipfian: bool, writes: bool) -> TaskKind {
+    TaskKind::Transact { zipfian, writes }
 }
 
 /// All tasks.
@@ -106,6 +121,31 @@ pub const TASKS: &[TaskSpec] = &[
         ..row("fill100K", TaskKind::Fill { random: true }, true, "write 100 kB values, num/1000")
     },
     row("readwhilewriting", TaskKind::ReadWhileWriting, false, "get while one thread overwrites"),
+    row("fillaccounts", TaskKind::FillAccounts, true, "write an account per key, empty store"),
+    row("randomtransaction", transact(false, true), false, "transfer between accounts at random"),
+    row("zipfiantransaction", transact(true, true), false, "transfer between zipfian accounts"),
+    TaskSpec {
+        sync: true,
+        divisor: 1000,
+        ..row(
+            "randomtransactionsync",
+            transact(false, true),
+            false,
+            "transfer at random and sync, num/1000",
+        )
+    },
+    TaskSpec {
+        sync: true,
+        divisor: 1000,
+        ..row(
+            "zipfiantransactionsync",
+            transact(true, true),
+            false,
+            "transfer, zipfian, and sync, num/1000",
+        )
+    },
+    row("readtransaction", transact(false, false), false, "read two accounts at random, commit"),
+    row("updaterandom", TaskKind::Update, false, "add 1 to accounts at random: get and put"),
     row("crc32c", TaskKind::Checksum, false, "checksum 4 KiB blocks without an engine"),
     row("open", TaskKind::Open, false, "open the existing store"),
     row("stats", TaskKind::Stats, false, "print the engine's statistics"),
@@ -162,7 +202,18 @@ impl TaskSpec {
 
     /// Returns whether the task writes to the store.
     pub fn writes(&self) -> bool {
-        matches!(self.kind, TaskKind::Fill { .. } | TaskKind::Delete { .. })
+        match self.kind {
+            TaskKind::Fill { .. } | TaskKind::Delete { .. } => true,
+            TaskKind::FillAccounts | TaskKind::Update => true,
+            TaskKind::Transact { writes, .. } => writes,
+            _ => false,
+        }
+    }
+
+    /// Returns whether the task works on accounts, which [`TaskKind::FillAccounts`] has written.
+    pub fn uses_accounts(&self) -> bool {
+        use TaskKind::{FillAccounts, Transact, Update};
+        matches!(self.kind, FillAccounts | Transact { .. } | Update)
     }
 }
 

@@ -15,6 +15,7 @@ use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Script, Step, Theme, script};
+use esker_testkit::campaign::script_run::PlantedBug;
 use esker_testkit::campaign::tally::{Tally, Verdict, in_parallel};
 use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
@@ -36,15 +37,27 @@ struct Size {
     bit_stores: u64,
     mutations: u64,
     model_steps: usize,
+    /// Steps of a script whose operations fail, of a task's initial state, of a store whose repair
+    /// fails, of one whose repair is cut, and of one whose bits flip.
+    fault_steps: usize,
+    task_steps: usize,
+    repair_fault_steps: usize,
+    repair_cut_steps: usize,
+    bit_steps: usize,
 }
 
 /// About half of [`SHORT`], for CI.
 const QUICK: Size = Size {
-    steps: 80,
+    steps: 55,
     fault_scripts: 3,
     task_states: 3,
     mutations: 12_000,
-    model_steps: 6_000,
+    model_steps: 4_500,
+    fault_steps: 50,
+    task_steps: 40,
+    repair_fault_steps: 15,
+    repair_cut_steps: 40,
+    bit_steps: 18,
     ..SHORT
 };
 
@@ -58,6 +71,11 @@ const SHORT: Size = Size {
     bit_stores: 2,
     mutations: 24_000,
     model_steps: 13_000,
+    fault_steps: 80,
+    task_steps: 60,
+    repair_fault_steps: 40,
+    repair_cut_steps: 60,
+    bit_steps: 30,
 };
 
 const LONG: Size = Size {
@@ -70,6 +88,7 @@ const LONG: Size = Size {
     bit_stores: 10,
     mutations: 200_000,
     model_steps: 130_000,
+    ..SHORT
 };
 
 struct Row {
@@ -103,14 +122,14 @@ fn cut(size: &Size, seed: u64) -> Tally {
     let seeds = seed..seed + size.seeds * per_seed;
     let scripts: Vec<Script> = seeds.map(|seed| nth_script(seed, size.steps)).collect();
     let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
-    let effort = Effort { seeds: 1, nest_one_in, depth: 3, flaws };
+    let effort = Effort { seeds: 1, nest_one_in, depth: 3, flaws, bug: PlantedBug::None };
     in_parallel(&scripts, |script| cuts::run(script, &effort))
 }
 
 fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
     let mut all = Tally::default();
     for seed in seed..seed + size.fault_scripts {
-        let mut script = nth_script(seed, 80);
+        let mut script = nth_script(seed, size.fault_steps);
         script.steps.retain(|step| !matches!(step, Step::Kill));
         all.merge(faults::run(&script, causes, |fs| fs));
     }
@@ -122,13 +141,13 @@ fn fault(size: &Size, seed: u64, causes: &[Cause]) -> Tally {
 fn fault_tasks(size: &Size, seed: u64) -> Tally {
     let script_seeds = seed..seed + size.task_states;
     let run = |seed| {
-        let script = nth_script(seed, 60);
+        let script = nth_script(seed, size.task_steps);
         let mut all = task_faults::run(&InitialState::make(&script), &Task::ALL, |fs| fs);
         let cut = InitialState::after_cuts(&script, 12);
         all.merge(in_parallel(&cut, |state| task_faults::run(state, &[Task::Open], |fs| fs)));
         all
     };
-    let damaged = stores(size.task_states, seed, 40);
+    let damaged = stores(size.task_states, seed, size.repair_fault_steps);
     let all = script_seeds.map(run).fold(Tally::default(), merged);
     damaged.iter().map(repair_failures::faults).fold(all, merged)
 }
@@ -145,9 +164,13 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
 /// Runs cuts during the repair of stores of every policy and theme.
 fn repair_cuts(size: &Size, seed: u64) -> Tally {
     let (nest_one_in, flaws) = (size.nest_one_in, Flaws::default());
-    let effort = Effort { seeds: size.seeds.min(3), nest_one_in, depth: 3, flaws };
+    let (seeds, bug) = (size.seeds.min(3), PlantedBug::None);
+    let effort = Effort { seeds, nest_one_in, depth: 3, flaws, bug };
     let run = |store: &Store| repair_failures::cuts(store, &effort);
-    stores(size.repair_stores, seed, 60).iter().map(run).fold(Tally::default(), merged)
+    stores(size.repair_stores, seed, size.repair_cut_steps)
+        .iter()
+        .map(run)
+        .fold(Tally::default(), merged)
 }
 
 /// Runs a damage campaign with bounded memory. Beyond the bound the program dies.
@@ -181,11 +204,15 @@ fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
             |t| {
                 format!(
                     "{} images of {} cuts, {} of cuts during the recovery, {} of cuts during the \
-                     second recovery",
+                     second recovery; {} batches and {} transactions over several keyspaces, {} \
+                     changes of keyspaces",
                     t.of("images"),
                     t.of("cuts"),
                     t.of("nested images"),
                     t.of("images of depth 3"),
+                    t.of("batches over several keyspaces"),
+                    t.of("transactions over several keyspaces"),
+                    t.of("changes of keyspaces"),
                 )
             },
             || cut(size, seed),
@@ -251,7 +278,7 @@ fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
     };
     vec![
         timed("T5: every bit flip in small stores", damage, || {
-            all(stores(size.bit_stores, seed, 30), &corruption::every_bit)
+            all(stores(size.bit_stores, seed, size.bit_steps), &corruption::every_bit)
         }),
         timed("T5: random damage to larger stores", damage, || {
             let times = size.mutations * 3 / 20;

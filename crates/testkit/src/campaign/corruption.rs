@@ -13,9 +13,11 @@ use esker::{Db, Options, Policy};
 use parking_lot::Mutex;
 
 use super::checksum_range::{ChecksumRange, checksum_ranges};
+use super::content::{ReadError, content};
+use super::keyspaces;
 use super::ledger::Ledger;
 use super::script::{Step, Theme, script};
-use super::script_run::{Outcome, ReadError, ScriptRun, content, store_dir};
+use super::script_run::{Outcome, ScriptRun, store_dir};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::rng::SplitMix64;
@@ -47,7 +49,7 @@ impl Store {
         let disk = CrashFs::seeded(seed);
         disk.create_dir(Path::new("/data"))
             .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
-        let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
         let mut script_run = ScriptRun::new(disk.clone(), script.options.clone(), ledger.clone());
         let mut steps = script.steps;
         let skipped = |s: &Step| {
@@ -55,7 +57,7 @@ impl Store {
         };
         steps.retain(|step| !skipped(step));
         let last = |value: &str, synced| {
-            let op = super::ledger::Op::Put(b"last".to_vec(), value.as_bytes().to_vec());
+            let op = super::ledger::Op::Put(0, b"last".to_vec(), value.as_bytes().to_vec());
             Step::Write(vec![op], synced)
         };
         // The log shows that every write is durable, or every write except the last.
@@ -162,15 +164,15 @@ fn judge(
         }
         Err(_) => return Ok(DamageOutcome::Detected),
     };
-    let whole = content(db.iter());
+    let whole = content(&db, None);
     let mut detected = db.verify(&mut |_, _| {}).map_or(true, |report| !report.is_whole());
     // Point reads must return the same pairs as a scan.
-    let mut now = store.ledger.pairs().clone();
+    let mut now = store.ledger.pairs();
     let mut answer = DamageOutcome::Harmless;
     match whole {
-        Ok(found) if found.digest == store.ledger.digest() => {}
+        Ok(found) if found.digests == store.ledger.digests() => {}
         Ok(found) if !forged => {
-            match store.ledger.index_of(found.digest, least, store.ledger.bounds.attempted) {
+            match store.ledger.index_of(&found.digests, least, &store.ledger.bounds) {
                 Some(index) if index >= least => answer = DamageOutcome::Tail,
                 Some(index) => {
                     let message = format!(
@@ -180,15 +182,15 @@ fn judge(
                 }
                 None => return Err((Verdict::Wrong, "wrong data without an error".into())),
             }
-            now = found.pairs.into_iter().collect();
+            now = found.pairs;
         }
         Ok(_) => {}
         Err(ReadError::Store(_)) => detected = true,
         Err(ReadError::Violation(_)) if forged => {}
         Err(ReadError::Violation(violation)) => return Err((Verdict::Wrong, violation.0)),
     }
-    for (key, value) in &now {
-        match db.get(key) {
+    for (name, key, value) in keyspaces::stored(&now) {
+        match keyspaces::find(&db, name).and_then(|keyspace| keyspace.get(key)) {
             Ok(found) if forged || found.as_deref() == Some(value) => {}
             Ok(_) => {
                 return Err((
@@ -313,7 +315,7 @@ fn repair_one(
     }
     let options = Options { create_if_missing: false, ..store.options.clone() };
     let db = Db::open_on(fs, store_dir(), options).map_err(lost)?;
-    let found = match content(db.iter()) {
+    let found = match content(&db, None) {
         Ok(found) => found,
         Err(error) => return Err((Verdict::Lost, format!("{error:?}"))),
     };
@@ -321,12 +323,12 @@ fn repair_one(
     if let Some(problem) = verified.problems.first() {
         return Err((Verdict::Wrong, problem.to_string()));
     }
-    let all = found.digest == store.ledger.digest();
+    let all = found.digests == store.ledger.digests();
     if report.lost.is_empty() && !all && !forged {
         // The newest writes of a log, not proved durable, may be missing.
         let least = if store.proves(image) { store.least } else { 0 };
-        let attempted = store.ledger.bounds.attempted;
-        if store.ledger.index_of(found.digest, least, attempted).is_none_or(|at| at < least) {
+        let index = store.ledger.index_of(&found.digests, least, &store.ledger.bounds);
+        if index.is_none_or(|at| at < least) {
             let pairs = found.pairs.len();
             return Err((
                 Verdict::Wrong,

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::image_check::{Checks, Finding, Found, check_image, judge};
-use super::ledger::{Bounds, Ledger};
+use super::ledger::{Bounds, Change, Ledger};
 use super::script::{Script, Step, Theme, script};
-use super::script_run::{Outcome, ScriptRun, store_dir};
+use super::script_run::{Outcome, PlantedBug, ScriptRun, store_dir};
 use super::tally::{Tally, Verdict, guarded};
 use crate::crash::{CrashFs, CrashModel, Flaws, Image};
 use crate::rng::SplitMix64;
@@ -33,6 +33,8 @@ pub struct Effort {
     pub depth: u32,
     /// Deliberate errors of the disk.
     pub flaws: Flaws,
+    /// A deliberate error between the script and the store.
+    pub bug: PlantedBug,
 }
 
 /// One power cut.
@@ -79,7 +81,7 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
         return Tally::default();
     }
     disk.sync_everything();
-    let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
     let mut campaign = Campaign {
         options: &script.options,
         effort: *effort,
@@ -134,6 +136,7 @@ impl Campaign<'_> {
         }
         let mut process = disk.clone();
         let mut script_run = ScriptRun::new(process.clone(), self.options.clone(), ledger.clone());
+        script_run.bug = self.effort.bug;
         // The first step opens the store.
         for step in std::iter::once(&Step::Read).chain(steps) {
             if matches!(step, Step::Kill) {
@@ -225,9 +228,12 @@ impl Campaign<'_> {
     fn nest(&mut self, image: &Image, found: &Found, context: String, ledger: &Arc<Mutex<Ledger>>) {
         let mut rng = SplitMix64::new(self.rng.next_u64());
         let disk = image.to_disk(rng.next_u64());
-        let inner = ledger.lock().recovered(&found.pairs);
+        let inner = ledger.lock().recovered(&found.digests, &found.pairs);
         let mut steps = script(Policy::Fluid, Theme::Restarts, rng.next_u64(), 5).steps;
-        steps.retain(|step| !matches!(step, Step::Checkpoint));
+        // The keyspaces are there by now.
+        let left_out =
+            |step: &Step| matches!(step, Step::Checkpoint | Step::Change(Change::Create(_)));
+        steps.retain(|step| !left_out(step));
         // Smaller memtables than the lost ones: the recovery writes tables as it reads.
         let options = Options {
             memtable_size_bytes: Some(4 << 10),

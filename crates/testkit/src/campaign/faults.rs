@@ -135,7 +135,7 @@ impl<'a> Trial<'a> {
         made.unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         disk.sync_everything();
         let fs = FaultFs::new(disk.clone());
-        let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
         let script_run = ScriptRun::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
         let tally = Tally::default();
         Trial { script, cause, wrap, disk, fs, ledger, script_run, context, tally, hits: 0 }
@@ -206,11 +206,12 @@ impl<'a> Trial<'a> {
     /// Accepts the content of a store opened after a failed write, which may hold that write.
     fn adopt(&mut self, step: &Step) {
         let Some(db) = self.script_run.db() else { return };
-        let Ok(found) = super::script_run::content(db.iter()) else { return };
+        let Ok(found) = super::content::content(db, None) else { return };
         let mut ledger = self.ledger.lock();
-        if found.digest != ledger.digest() && ledger.is_failed_batch(found.digest, 0) {
-            *ledger = ledger.recovered(&found.pairs);
-        } else if found.digest != ledger.digest() {
+        let bounds = ledger.bounds;
+        if found.digests != ledger.digests() && ledger.is_failed(&found.digests, 0, &bounds) {
+            *ledger = ledger.recovered(&found.digests, &found.pairs);
+        } else if found.digests != ledger.digests() {
             let context = format!("{} at {step:?}", self.context);
             self.tally.fail(
                 Verdict::Wrong,
@@ -222,8 +223,8 @@ impl<'a> Trial<'a> {
 
     /// Checks that the store accepts writes after the fault, at the latest after a reopening.
     fn resume(&mut self) {
-        let step =
-            Step::Write(vec![super::ledger::Op::Put(b"on".to_vec(), b"again".to_vec())], true);
+        let op = super::ledger::Op::Put(0, b"on".to_vec(), b"again".to_vec());
+        let step = Step::Write(vec![op], true);
         if let Ok(Outcome::Done) = self.script_run.step(&step) {
             self.tally.count("resumed", 1);
             return;

@@ -6,20 +6,22 @@ use esker::fs::Fs;
 use esker::{Db, Options, WriteOptions};
 use std::sync::Arc;
 
-use super::ledger::{Bounds, Digest, Ledger, UNLOGGED_PREFIX};
-use super::script_run::{Content, ReadError, content, store_dir};
+use super::content::{Content, ReadError, backwards, content};
+use super::keyspaces::{self, Pair, UNLOGGED_PREFIX, is_unlogged};
+use super::ledger::{Bounds, Digests, Ledger};
+use super::script_run::store_dir;
 use super::tally::{Verdict, guarded};
 use crate::crash::{CrashModel, Image};
 
 /// The content of an image.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The digest of the logged pairs.
-    pub digest: Digest,
+    /// The digests of the logged pairs of each keyspace.
+    pub digests: Digests,
     /// All pairs.
-    pub pairs: Arc<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// The digest of the checked checkpoint, if it could be opened.
-    pub checkpoint: Option<Digest>,
+    pub pairs: Arc<Vec<Pair>>,
+    /// The digests of the checked checkpoint, if it could be opened.
+    pub checkpoint: Option<Digests>,
 }
 
 /// The error of an image.
@@ -66,11 +68,15 @@ fn open_and_check(
     if checks.second_recovery {
         check_second_recovery(fs, db, options, &found)?;
     }
-    Ok(Found { digest: found.digest, pairs: Arc::new(found.pairs), checkpoint: copy.transpose()? })
+    Ok(Found {
+        digests: found.digests,
+        pairs: Arc::new(found.pairs),
+        checkpoint: copy.transpose()?,
+    })
 }
 
 fn read_all(db: &Db) -> Result<Content, Finding> {
-    content(db.iter()).map_err(|error| match error {
+    content(db, None).map_err(|error| match error {
         ReadError::Store(error) => (Verdict::Lost, format!("read: {error}")),
         ReadError::Violation(violation) => (Verdict::Wrong, violation.0),
     })
@@ -86,20 +92,18 @@ fn check_whole(db: &Db) -> Result<(), Finding> {
 
 /// Checks a get of every pair, gets of absent keys, and a backward scan.
 fn check_reads(db: &Db, found: &Content) -> Result<(), Finding> {
-    for (key, value) in &found.pairs {
-        if db.get(key).map_err(lost("get"))?.as_deref() != Some(value) {
+    for (name, key, value) in keyspaces::stored(&found.pairs) {
+        let keyspace = keyspaces::find(db, name).map_err(lost("find a keyspace"))?;
+        if keyspace.get(key).map_err(lost("get"))?.as_deref() != Some(value) {
             return Err((Verdict::Wrong, format!("get and scan differ at {}", key.escape_ascii())));
         }
         let absent = [key.as_slice(), b"\0absent"].concat();
-        if db.get(&absent).map_err(lost("get"))?.is_some() {
+        if keyspace.get(&absent).map_err(lost("get"))?.is_some() {
             return Err((Verdict::Wrong, "a get returned a key that was never written".into()));
         }
     }
-    let iter = db.iter().map_err(lost("iter"))?;
-    let back: esker::Result<Vec<_>> = iter.rev().collect();
-    let mut back = back.map_err(lost("read backwards"))?;
-    back.reverse();
-    if back != found.pairs {
+    let back = backwards(db).map_err(lost("read backwards"))?;
+    if !keyspaces::stored(&found.pairs).eq(&back) {
         return Err((Verdict::Wrong, "the forward scan and the backward scan differ".into()));
     }
     Ok(())
@@ -109,7 +113,7 @@ fn read_checkpoint(
     fs: &Arc<esker::fs::MemFs>,
     dir: &Path,
     options: &Options,
-) -> Result<Option<Digest>, Finding> {
+) -> Result<Option<Digests>, Finding> {
     if !fs.exists(dir).unwrap_or(false) {
         return Ok(None);
     }
@@ -117,7 +121,7 @@ fn read_checkpoint(
     let Ok(db) = Db::open_on(fs.clone(), dir, options) else { return Ok(None) };
     check_whole(&db)?;
     // The checkpoint also holds flushed unlogged writes, which are not in the digest.
-    Ok(Some(read_all(&db)?.digest))
+    Ok(Some(read_all(&db)?.digests))
 }
 
 /// Writes, dies without closing, and reopens. The content found before must still be present.
@@ -134,7 +138,7 @@ fn check_second_recovery(
     let again = left.to_mem();
     let db = Db::open_on(again, store_dir(), options.clone()).map_err(lost("second open"))?;
     let second = read_all(&db)?;
-    if second.digest != found.digest {
+    if second.digests != found.digests {
         return Err((Verdict::Lost, "the second recovery differs from the first".into()));
     }
     if db.get(&key).map_err(lost("get"))?.as_deref() != Some(b"crash") {
@@ -152,15 +156,15 @@ pub fn judge(
 ) -> Result<usize, Finding> {
     let killed = model == CrashModel::Everything;
     let least = if killed { bounds.acknowledged } else { bounds.durable };
-    for (key, value) in found.pairs.iter().filter(|(k, _)| k.starts_with(UNLOGGED_PREFIX)) {
+    for (_, key, value) in found.pairs.iter().filter(|pair| is_unlogged(pair)) {
         if !ledger.knows_unlogged(key, value) {
             return Err((Verdict::Wrong, "an unlogged pair was never written".into()));
         }
     }
     if let Some(note) = bounds.checkpoints.0.checked_sub(1).map(|at| &ledger.checkpoints[at]) {
         let done = bounds.checkpoints.1 >= bounds.checkpoints.0;
-        match found.checkpoint {
-            Some(digest) if ledger.index_of(digest, note.index, note.index) != Some(note.index) => {
+        match &found.checkpoint {
+            Some(digests) if !ledger.is_checkpoint(digests, note) => {
                 return Err((Verdict::Wrong, "a checkpoint has unexpected content".into()));
             }
             None if done => {
@@ -169,9 +173,9 @@ pub fn judge(
             _ => {}
         }
     }
-    match ledger.index_of(found.digest, least, bounds.attempted) {
+    match ledger.index_of(&found.digests, least, &bounds) {
         Some(index) if (least..=bounds.attempted).contains(&index) => Ok(index),
-        _ if ledger.is_failed_batch(found.digest, least) => Ok(bounds.attempted),
+        _ if ledger.is_failed(&found.digests, least, &bounds) => Ok(bounds.attempted),
         Some(index) if index < least => {
             Err((Verdict::Lost, format!("found {index} batches, expected at least {least}")))
         }

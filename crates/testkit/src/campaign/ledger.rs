@@ -1,16 +1,32 @@
-//! The record of a store's writes, as an oracle: the digest of the content after every batch, and
-//! the numbers of acknowledged and durable batches.
+//! The record of a store's writes, as an oracle: the digests of the content after every batch, the
+//! keyspaces after every change of them, and the numbers of acknowledged and durable ones.
 //!
-//! Invariants: `durable <= acknowledged <= attempted`. A digest is the sum over all pairs, so it
-//! does not depend on their order and is updated pair by pair.
+//! Batches and changes of keyspaces survive a crash independently: a batch is a record of the log,
+//! and a change is durable when its call returns. So a crash may leave any allowed number of first
+//! batches, with any allowed list of keyspaces.
+//!
+//! Invariants: `durable <= acknowledged <= attempted`. A keyspace has a serial number in the ledger
+//! that no other keyspace has. A digest is the sum over all pairs, so it does not depend on their
+//! order and is updated pair by pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use esker::internals::checksum_parts;
 
-/// Prefix of the keys of unlogged writes. The prefix guarantee does not apply to these writes.
-pub const UNLOGGED_PREFIX: &[u8] = b"weak/";
+use super::keyspaces::{DEFAULT, PREPARED, Pair, is_reversed, is_unlogged, names};
+
+/// Serial number of a keyspace in a ledger; 0 is the default keyspace.
+type Serial = u32;
+
+/// The serial number of the names of prepared transactions.
+const PREPARED_SERIAL: Serial = u32::MAX;
+
+/// The keyspaces by name, without the default one.
+type Catalog = BTreeMap<String, Serial>;
+
+/// The digests of the keyspaces with pairs.
+pub type State = BTreeMap<Serial, Digest>;
 
 /// The digest of a set of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
@@ -32,15 +48,94 @@ impl Digest {
     }
 }
 
-/// One operation of a batch.
+/// The digest of each keyspace, by name, also of those without a pair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digests(BTreeMap<String, Digest>);
+
+impl Default for Digests {
+    /// Returns the digests of an empty store.
+    fn default() -> Digests {
+        Digests(BTreeMap::from([(DEFAULT.to_string(), Digest::default())]))
+    }
+}
+
+impl Digests {
+    /// Adds a keyspace without pairs.
+    pub fn add_keyspace(&mut self, name: &str) {
+        self.0.entry(name.to_string()).or_default();
+    }
+
+    /// Adds a pair.
+    pub fn add(&mut self, name: &str, key: &[u8], value: &[u8]) {
+        self.0.entry(name.to_string()).or_default().add(key, value);
+    }
+
+    /// Sets the digest of a keyspace.
+    pub fn set(&mut self, name: &str, digest: Digest) {
+        self.0.insert(name.to_string(), digest);
+    }
+
+    fn of(&self, name: &str) -> Digest {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.keys().filter(|name| *name != DEFAULT && *name != PREPARED)
+    }
+}
+
+/// One operation of a batch, in the keyspace of a slot. A slot without a keyspace stands for the
+/// default one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     /// Set a key.
-    Put(Vec<u8>, Vec<u8>),
+    Put(u8, Vec<u8>, Vec<u8>),
     /// Delete a key.
-    Delete(Vec<u8>),
-    /// Delete every key from the first, inclusive, to the second, exclusive.
-    DeleteRange(Vec<u8>, Vec<u8>),
+    Delete(u8, Vec<u8>),
+    /// Delete every key from the first, inclusive, to the second, exclusive. The first one is less
+    /// or equal bytewise. Where the key order is reversed, the two change places.
+    DeleteRange(u8, Vec<u8>, Vec<u8>),
+    /// Delete every key of a keyspace, not of the default one.
+    Clear(u8),
+}
+
+impl Op {
+    /// Returns the slot.
+    pub fn slot(&self) -> u8 {
+        match self {
+            Op::Put(slot, ..) | Op::Delete(slot, _) | Op::DeleteRange(slot, ..) => *slot,
+            Op::Clear(slot) => *slot,
+        }
+    }
+}
+
+/// A change of the list of keyspaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Create the keyspace of a slot under its first name, if that is free.
+    Create(u8),
+    /// Give the keyspace of a slot its other name, if that is free.
+    Rename(u8),
+    /// Drop a keyspace of a slot, the renamed one first.
+    Drop(u8),
+}
+
+/// A change, with the names that it has in the present list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedChange {
+    /// Create a keyspace with the options of a slot.
+    Create(u8, String),
+    /// Rename a keyspace.
+    Rename(String, String),
+    /// Drop a keyspace.
+    Drop(String),
+}
+
+/// An operation whose keyspace is known.
+#[derive(Debug, Clone)]
+struct Resolved {
+    serial: Serial,
+    op: Op,
 }
 
 /// A requested checkpoint.
@@ -50,6 +145,8 @@ pub struct CheckpointNote {
     pub dir: PathBuf,
     /// Number of batches that it must hold.
     pub index: usize,
+    /// Number of changes of keyspaces that it must hold.
+    pub changes: usize,
     /// Whether the call returned `Ok`.
     pub done: bool,
 }
@@ -63,91 +160,262 @@ pub struct Bounds {
     pub acknowledged: usize,
     /// Number of batches that may be present.
     pub attempted: usize,
+    /// Number of changes of keyspaces that survive any crash, and number of those that may be
+    /// present.
+    pub changes: (usize, usize),
     /// Numbers of requested checkpoints and of completed ones.
     pub checkpoints: (usize, usize),
 }
 
+/// A key of a keyspace.
+type Place = (Serial, Vec<u8>);
+
 /// The record of a store's writes; see the module.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Ledger {
-    map: BTreeMap<Vec<u8>, Vec<u8>>,
-    digest: Digest,
-    /// The digest after each number of batches.
-    states: Vec<Digest>,
+    map: BTreeMap<Place, Vec<u8>>,
+    state: State,
+    /// The state after each number of batches.
+    states: Vec<State>,
+    /// What the last attempted batch replaced.
+    undo: Vec<(Place, Option<Vec<u8>>)>,
+    /// The keyspaces after each number of changes.
+    catalogs: Vec<Catalog>,
+    next_serial: Serial,
+    /// The operations of each transaction that was ever prepared, by name.
+    prepared: BTreeMap<String, Vec<Resolved>>,
     /// Every pair of an unlogged write so far.
     unlogged: BTreeSet<(Vec<u8>, Vec<u8>)>,
-    /// Number of batches before each failed batch, and the digest that the failed batch would have
+    /// Number of batches before each failed batch, and the state that the failed batch would have
     /// made.
-    failed: Vec<(usize, Digest)>,
+    failed: Vec<(usize, State)>,
+    /// Number of changes before each failed change, and the keyspaces after it.
+    failed_changes: Vec<(usize, Catalog)>,
     /// The requested checkpoints.
     pub checkpoints: Vec<CheckpointNote>,
     /// The store's progress.
     pub bounds: Bounds,
 }
 
-impl Ledger {
-    /// Creates a ledger that begins with these pairs, all durable.
-    pub fn new(pairs: &[(Vec<u8>, Vec<u8>)]) -> Ledger {
-        let mut ledger = Ledger::default();
-        for (key, value) in pairs {
-            ledger.digest.add(key, value);
-            ledger.map.insert(key.clone(), value.clone());
+impl Default for Ledger {
+    /// Creates the ledger of an empty store.
+    fn default() -> Ledger {
+        Ledger {
+            map: BTreeMap::new(),
+            state: State::new(),
+            states: vec![State::new()],
+            undo: Vec::new(),
+            catalogs: vec![Catalog::new()],
+            next_serial: 1,
+            prepared: BTreeMap::new(),
+            unlogged: BTreeSet::new(),
+            failed: Vec::new(),
+            failed_changes: Vec::new(),
+            checkpoints: Vec::new(),
+            bounds: Bounds::default(),
         }
-        ledger.states.push(ledger.digest);
+    }
+}
+
+impl Ledger {
+    /// Returns the ledger of a store recovered with these pairs, all durable. It keeps the unlogged
+    /// pairs and the prepared transactions of this ledger.
+    pub fn recovered(&self, digests: &Digests, pairs: &[Pair]) -> Ledger {
+        let (unlogged, prepared) = (self.unlogged.clone(), self.prepared.clone());
+        let mut ledger =
+            Ledger { unlogged, prepared, next_serial: self.next_serial, ..Ledger::default() };
+        let known = self.allowed_catalogs(&self.bounds);
+        let mut catalog = Catalog::new();
+        for name in digests.names() {
+            let serial = known.iter().find_map(|catalog| catalog.get(name).copied());
+            let serial = serial.unwrap_or_else(|| ledger.new_serial());
+            catalog.insert(name.clone(), serial);
+        }
+        for (name, key, value) in pairs.iter().filter(|pair| !is_unlogged(pair)) {
+            let serial = match name.as_str() {
+                PREPARED => PREPARED_SERIAL,
+                name => catalog.get(name).copied().unwrap_or_default(),
+            };
+            ledger.put(serial, key, Some(value));
+        }
+        ledger.undo.clear();
+        ledger.catalogs = vec![catalog];
+        ledger.states = vec![ledger.state.clone()];
         ledger
     }
 
-    /// Returns the ledger of a store recovered with these pairs. It keeps the unlogged pairs of
-    /// this ledger.
-    pub fn recovered(&self, pairs: &[(Vec<u8>, Vec<u8>)]) -> Ledger {
-        let logged = |(key, _): &&(Vec<u8>, Vec<u8>)| !key.starts_with(UNLOGGED_PREFIX);
-        let logged: Vec<_> = pairs.iter().filter(logged).cloned().collect();
-        Ledger { unlogged: self.unlogged.clone(), ..Ledger::new(&logged) }
+    fn new_serial(&mut self) -> Serial {
+        self.next_serial += 1;
+        self.next_serial - 1
     }
 
-    /// Returns the digest of the current content.
-    pub fn digest(&self) -> Digest {
-        self.digest
+    fn catalog(&self) -> &Catalog {
+        &self.catalogs[self.bounds.changes.0]
     }
 
-    /// Returns the current content.
-    pub fn pairs(&self) -> &BTreeMap<Vec<u8>, Vec<u8>> {
-        &self.map
+    /// Returns the name of the keyspace that operations on a slot reach.
+    pub fn keyspace_of(&self, slot: u8) -> &'static str {
+        names(slot).into_iter().find(|name| self.catalog().contains_key(*name)).unwrap_or(DEFAULT)
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.delete(key);
-        self.digest.add(key, value);
-        self.map.insert(key.to_vec(), value.to_vec());
+    fn serial_of(&self, slot: u8) -> Serial {
+        self.catalog().get(self.keyspace_of(slot)).copied().unwrap_or_default()
     }
 
-    fn delete(&mut self, key: &[u8]) {
-        if let Some(old) = self.map.remove(key) {
-            self.digest.remove(key, &old);
+    /// Returns the digests of the current content.
+    pub fn digests(&self) -> Digests {
+        self.digests_of(&self.state, true)
+    }
+
+    /// Returns the digests that a snapshot of the current content has, in [`Ledger::digests_at`].
+    pub fn snapshot(&self) -> State {
+        self.state.clone()
+    }
+
+    /// Returns the digests of the content of a snapshot, in the keyspaces that exist now.
+    pub fn digests_at(&self, state: &State) -> Digests {
+        self.digests_of(state, false)
+    }
+
+    fn digests_of(&self, state: &State, with_prepared: bool) -> Digests {
+        let of = |serial: Serial| state.get(&serial).copied().unwrap_or_default();
+        let mut digests = Digests::default();
+        digests.set(DEFAULT, of(0));
+        for (name, serial) in self.catalog() {
+            digests.set(name, of(*serial));
         }
+        if with_prepared && of(PREPARED_SERIAL) != Digest::default() {
+            digests.set(PREPARED, of(PREPARED_SERIAL));
+        }
+        digests
     }
 
-    fn apply(&mut self, ops: &[Op]) {
-        for op in ops {
+    /// Returns the current content, without unlogged pairs and prepared transactions.
+    pub fn pairs(&self) -> Vec<Pair> {
+        let mut names = BTreeMap::from([(0, DEFAULT)]);
+        names.extend(self.catalog().iter().map(|(name, serial)| (*serial, name.as_str())));
+        let pairs = self.map.iter().filter_map(|((serial, key), value)| {
+            Some((names.get(serial)?.to_string(), key.clone(), value.clone()))
+        });
+        pairs.collect()
+    }
+
+    /// Returns the value that a key of a slot has after more operations.
+    pub fn value_after(&self, ops: &[Op], slot: u8, key: &[u8]) -> Option<Vec<u8>> {
+        let serial = self.serial_of(slot);
+        let is_same = |op: &&Op| self.serial_of(op.slot()) == serial;
+        for op in ops.iter().rev().filter(is_same) {
             match op {
-                Op::Put(key, value) => self.put(key, value),
-                Op::Delete(key) => self.delete(key),
-                Op::DeleteRange(lo, hi) if lo < hi => {
-                    let gone = self.map.range(lo.clone()..hi.clone());
-                    let gone: Vec<Vec<u8>> = gone.map(|(k, _)| k.clone()).collect();
-                    gone.iter().for_each(|key| self.delete(key));
+                Op::Put(_, other, value) if other == key => return Some(value.clone()),
+                Op::Delete(_, other) if other == key => return None,
+                Op::DeleteRange(slot, lo, hi) if deletes(self.reversed(*slot), lo, hi, key) => {
+                    return None;
                 }
-                Op::DeleteRange(..) => {}
+                Op::Clear(_) if serial != 0 => return None,
+                _ => {}
+            }
+        }
+        self.map.get(&(serial, key.to_vec())).cloned()
+    }
+
+    /// Returns whether the keyspace that operations on a slot reach has the reverse key order.
+    pub fn reversed(&self, slot: u8) -> bool {
+        is_reversed(slot) && self.keyspace_of(slot) != DEFAULT
+    }
+
+    /// Sets a key, or deletes it.
+    fn put(&mut self, serial: Serial, key: &[u8], value: Option<&Vec<u8>>) {
+        let place = (serial, key.to_vec());
+        let old = match value {
+            Some(value) => self.map.insert(place.clone(), value.clone()),
+            None => self.map.remove(&place),
+        };
+        let digest = self.state.entry(serial).or_default();
+        if let Some(old) = &old {
+            digest.remove(key, old);
+        }
+        if let Some(value) = value {
+            digest.add(key, value);
+        }
+        if *digest == Digest::default() {
+            self.state.remove(&serial);
+        }
+        self.undo.push((place, old));
+    }
+
+    fn delete_all(&mut self, serial: Serial, is_deleted: impl Fn(&[u8]) -> bool) {
+        let all = self.map.range((serial, Vec::new())..).take_while(|((s, _), _)| *s == serial);
+        let gone: Vec<Vec<u8>> =
+            all.filter(|((_, key), _)| is_deleted(key)).map(|((_, key), _)| key.clone()).collect();
+        gone.iter().for_each(|key| self.put(serial, key, None));
+    }
+
+    fn apply(&mut self, ops: &[Resolved]) {
+        for Resolved { serial, op } in ops {
+            let serial = *serial;
+            // A prepared transaction may have operations in a keyspace that was dropped since.
+            if serial != 0 && serial != PREPARED_SERIAL && !self.is_live(serial) {
+                continue;
+            }
+            match op {
+                Op::Put(_, key, value) => self.put(serial, key, Some(value)),
+                Op::Delete(_, key) => self.put(serial, key, None),
+                Op::DeleteRange(slot, lo, hi) => {
+                    let reversed = serial != 0 && is_reversed(*slot);
+                    self.delete_all(serial, |key| deletes(reversed, lo, hi, key));
+                }
+                Op::Clear(_) if serial != 0 => self.delete_all(serial, |_| true),
+                Op::Clear(_) => {}
             }
         }
     }
 
+    fn is_live(&self, serial: Serial) -> bool {
+        self.catalog().values().any(|live| *live == serial)
+    }
+
+    fn resolved(&self, ops: &[Op]) -> Vec<Resolved> {
+        ops.iter()
+            .map(|op| Resolved { serial: self.serial_of(op.slot()), op: op.clone() })
+            .collect()
+    }
+
     /// Records the start of a batch.
     pub fn attempt(&mut self, ops: &[Op]) {
+        let ops = self.resolved(ops);
+        self.attempt_resolved(&ops);
+    }
+
+    fn attempt_resolved(&mut self, ops: &[Resolved]) {
+        self.undo.clear();
         self.apply(ops);
         self.states.truncate(self.bounds.acknowledged + 1);
-        self.states.push(self.digest);
+        self.states.push(self.state.clone());
         self.bounds.attempted = self.bounds.acknowledged + 1;
+    }
+
+    /// Records the start of the preparation of a transaction with these operations.
+    pub fn attempt_prepare(&mut self, name: &str, ops: &[Op]) {
+        self.prepared.insert(name.to_string(), self.resolved(ops));
+        let op = Op::Put(0, name.as_bytes().to_vec(), Vec::new());
+        self.attempt_resolved(&[Resolved { serial: PREPARED_SERIAL, op }]);
+    }
+
+    /// Returns the name of the first prepared transaction.
+    pub fn prepared(&self) -> Option<String> {
+        let (place, _) = self.map.range((PREPARED_SERIAL, Vec::new())..).next()?;
+        Some(String::from_utf8_lossy(&place.1).into_owned())
+    }
+
+    /// Records the start of the commit or the rollback of a prepared transaction.
+    pub fn attempt_resolution(&mut self, name: &str, commits: bool) {
+        let mut ops = Vec::new();
+        if commits {
+            ops = self.prepared.get(name).cloned().unwrap_or_default();
+        }
+        let op = Op::Delete(0, name.as_bytes().to_vec());
+        ops.push(Resolved { serial: PREPARED_SERIAL, op });
+        self.attempt_resolved(&ops);
     }
 
     /// Records that the last attempted batch was acknowledged.
@@ -160,10 +428,75 @@ impl Ledger {
 
     /// Records that the last attempted batch failed. It is not in the store, but a crash may
     /// restore it.
-    pub fn fail(&mut self, before: &Ledger) {
-        self.failed.push((self.bounds.acknowledged, self.digest));
-        self.map = before.map.clone();
-        self.digest = before.digest;
+    pub fn fail(&mut self) {
+        self.failed.push((self.bounds.acknowledged, self.state.clone()));
+        self.take_back();
+    }
+
+    /// Records that the last attempted batch was refused: no crash may restore it.
+    pub fn refuse(&mut self) {
+        self.take_back();
+        self.bounds.attempted = self.bounds.acknowledged;
+    }
+
+    fn take_back(&mut self) {
+        for ((serial, key), old) in std::mem::take(&mut self.undo).into_iter().rev() {
+            self.put(serial, &key, old.as_ref());
+        }
+        self.undo.clear();
+    }
+
+    /// Records the start of a change of keyspaces. Returns `None` for a change that changes
+    /// nothing.
+    pub fn attempt_change(&mut self, change: Change) -> Option<NamedChange> {
+        let mut catalog = self.catalog().clone();
+        let named = match change {
+            Change::Create(slot) => {
+                let [name, _] = names(slot);
+                if slot == 0 || catalog.contains_key(name) {
+                    return None;
+                }
+                catalog.insert(name.to_string(), self.new_serial());
+                NamedChange::Create(slot, name.to_string())
+            }
+            Change::Rename(slot) => {
+                let [first, second] = names(slot);
+                let (from, to) =
+                    if catalog.contains_key(first) { (first, second) } else { (second, first) };
+                if catalog.contains_key(to) {
+                    return None;
+                }
+                let serial = catalog.remove(from)?;
+                catalog.insert(to.to_string(), serial);
+                NamedChange::Rename(from.to_string(), to.to_string())
+            }
+            Change::Drop(slot) => {
+                let [first, second] = names(slot);
+                let name = if catalog.contains_key(second) { second } else { first };
+                catalog.remove(name)?;
+                NamedChange::Drop(name.to_string())
+            }
+        };
+        self.catalogs.truncate(self.bounds.changes.0 + 1);
+        self.catalogs.push(catalog);
+        self.bounds.changes.1 = self.bounds.changes.0 + 1;
+        Some(named)
+    }
+
+    /// Records that the last attempted change was acknowledged.
+    pub fn acknowledge_change(&mut self) {
+        self.bounds.changes.0 = self.bounds.changes.1;
+        let mut live: BTreeSet<Serial> = self.catalog().values().copied().collect();
+        live.extend([0, PREPARED_SERIAL]);
+        self.map.retain(|(serial, _), _| live.contains(serial));
+        self.state.retain(|serial, _| live.contains(serial));
+    }
+
+    /// Records that the last attempted change failed. A crash may restore it.
+    pub fn fail_change(&mut self) {
+        let (before, _) = self.bounds.changes;
+        self.failed_changes.push((before, self.catalogs[before + 1].clone()));
+        self.bounds.changes.1 = before;
     }
 
     /// Records that everything acknowledged so far survives a power failure.
@@ -181,16 +514,54 @@ impl Ledger {
         self.unlogged.contains(&(key.to_vec(), value.to_vec()))
     }
 
-    /// Returns a number of batches after which the store held the content of `digest`: the largest
-    /// from `least` to `most`, or else the largest overall.
-    pub fn index_of(&self, digest: Digest, least: usize, most: usize) -> Option<usize> {
-        let most = most.min(self.states.len() - 1);
-        let inside = (least..=most).rev().find(|i| self.states[*i] == digest);
-        inside.or_else(|| self.states.iter().rposition(|s| *s == digest))
+    /// Returns the lists of keyspaces that a crash may leave.
+    fn allowed_catalogs(&self, bounds: &Bounds) -> Vec<&Catalog> {
+        let (least, most) = bounds.changes;
+        let most = most.min(self.catalogs.len() - 1);
+        let failed = self.failed_changes.iter().filter(|(index, _)| (least..=most).contains(index));
+        self.catalogs[least..=most].iter().rev().chain(failed.map(|(_, catalog)| catalog)).collect()
     }
 
-    /// Returns whether this content is that of a failed batch after at least `least` others.
-    pub fn is_failed_batch(&self, digest: Digest, least: usize) -> bool {
-        self.failed.iter().any(|(index, d)| *d == digest && *index >= least)
+    /// Returns a number of batches after which the store held the content of `digests`, with
+    /// keyspaces that `bounds` allow: the largest from `least` to the attempted ones, or else the
+    /// largest overall.
+    pub fn index_of(&self, digests: &Digests, least: usize, bounds: &Bounds) -> Option<usize> {
+        let catalogs = self.allowed_catalogs(bounds);
+        let is_it = |index: &usize| {
+            catalogs.iter().any(|catalog| is_state(&self.states[*index], catalog, digests))
+        };
+        let most = bounds.attempted.min(self.states.len() - 1);
+        let inside = (least..=most).rev().find(is_it);
+        inside.or_else(|| (0..self.states.len()).rev().find(is_it))
     }
+
+    /// Returns whether a checkpoint has the content that it must have.
+    pub fn is_checkpoint(&self, digests: &Digests, note: &CheckpointNote) -> bool {
+        is_state(&self.states[note.index], &self.catalogs[note.changes], digests)
+    }
+
+    /// Returns whether this content is that of a failed batch after at least `least` others, or of
+    /// a failed change of keyspaces.
+    pub fn is_failed(&self, digests: &Digests, least: usize, bounds: &Bounds) -> bool {
+        let failed = self.failed.iter().filter(|(index, _)| *index >= least);
+        let states = failed.map(|(_, state)| state).chain([&self.state]);
+        let catalogs = self.allowed_catalogs(bounds);
+        states.into_iter().any(|state| catalogs.iter().any(|c| is_state(state, c, digests)))
+    }
+}
+
+/// Returns whether a store with this state and these keyspaces has these digests.
+fn is_state(state: &State, catalog: &Catalog, digests: &Digests) -> bool {
+    let is_same = |name: &str, serial: Serial| {
+        digests.of(name) == state.get(&serial).copied().unwrap_or_default()
+    };
+    digests.names().eq(catalog.keys())
+        && is_same(DEFAULT, 0)
+        && is_same(PREPARED, PREPARED_SERIAL)
+        && catalog.iter().all(|(name, serial)| is_same(name, *serial))
+}
+
+/// Returns whether a range delete deletes a key. In the reverse order the range is `(lo, hi]`.
+pub(crate) fn deletes(reversed: bool, lo: &[u8], hi: &[u8], key: &[u8]) -> bool {
+    if reversed { lo < key && key <= hi } else { lo <= key && key < hi }
 }

@@ -1,17 +1,19 @@
 //! Campaigns: a store undergoes power cuts, faults and file corruption, thousands of times, and is
 //! compared with an oracle.
 //!
-//! [`script`] generates the steps. [`script_run`] executes them and keeps the [`ledger`].
-//! [`image_check`] opens the result and judges it. [`cuts`], [`faults`], [`task_faults`],
-//! [`repair_failures`], [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the
-//! results. Everything follows from a seed: no clock, thread or random number of the machine
-//! influences a store.
+//! [`script`] generates the steps. [`script_run`] and [`transact_run`] execute them and keep the
+//! [`ledger`]. [`keyspaces`] names the keyspaces, and [`content`] reads them. [`image_check`] opens
+//! the result and judges it. [`cuts`], [`faults`], [`task_faults`], [`repair_failures`],
+//! [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the results. Everything follows
+//! from a seed: no clock, thread or random number of the machine influences a store.
 
 pub mod checksum_range;
+pub mod content;
 pub mod corruption;
 pub mod cuts;
 pub mod faults;
 pub mod image_check;
+pub mod keyspaces;
 pub mod ledger;
 pub mod model;
 pub mod repair_failures;
@@ -19,3 +21,4 @@ pub mod script;
 pub mod script_run;
 pub mod tally;
 pub mod task_faults;
+pub mod transact_run;

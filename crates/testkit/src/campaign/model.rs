@@ -40,7 +40,7 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
             tally.fail(Verdict::Lost, context, error.to_string());
             return tally;
         }
-        let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
         let mut script_run = ScriptRun::new(fs.clone(), options.clone(), ledger);
         let script = script_of(Policy::Fluid, Theme::Mixed, seed, steps, keys);
         for step in std::iter::once(&Step::Read).chain(&script.steps).chain([&Step::Read]) {

@@ -21,10 +21,12 @@ use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
+use super::content::{ReadError, content};
 use super::corruption::Store;
 use super::cuts::Effort;
 use super::faults::Cause;
-use super::script_run::{ReadError, content, store_dir};
+use super::keyspaces::{DEFAULT, Pair};
+use super::script_run::store_dir;
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
@@ -68,7 +70,7 @@ impl Damage {
 }
 
 type Finding = (Verdict, String);
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+type Pairs = Vec<Pair>;
 
 fn lost(what: &str) -> impl Fn(esker::Error) -> Finding {
     move |error| (Verdict::Lost, format!("{what}: {error}"))
@@ -290,7 +292,7 @@ impl ReferenceRepair {
             db.flush().map_err(lost("flush after the cut"))?;
             drop(db);
             let mut want = self.pairs.clone();
-            want.push((key, value));
+            want.push((DEFAULT.to_string(), key, value));
             want.sort();
             self.repaired(&fs, &want, false)?;
         }
@@ -402,7 +404,7 @@ fn models(effort: &Effort, depth: u32, rng: &mut SplitMix64) -> Vec<CrashModel> 
 }
 
 fn read(db: &Db) -> Result<Pairs, Finding> {
-    match content(db.iter()) {
+    match content(db, None) {
         Ok(found) => Ok(found.pairs),
         Err(ReadError::Store(error)) => Err((Verdict::Lost, format!("read: {error}"))),
         Err(ReadError::Violation(violation)) => Err((Verdict::Wrong, violation.0)),

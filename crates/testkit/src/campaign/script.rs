@@ -5,10 +5,12 @@
 
 use esker::internals::Thresholds;
 use esker::{
-    BlockLayout, CachePolicy, Compression, IndexSearch, MemtableKind, Options, Policy, WalIo,
+    BlockLayout, CachePolicy, Compression, Concurrency, IndexSearch, Isolation, MemtableKind,
+    Options, Policy, WalIo,
 };
 
-use super::ledger::{Op, UNLOGGED_PREFIX};
+use super::keyspaces::{SLOTS, UNLOGGED_PREFIX};
+use super::ledger::{Change, Op};
 use crate::rng::SplitMix64;
 
 /// One step.
@@ -16,6 +18,12 @@ use crate::rng::SplitMix64;
 pub enum Step {
     /// A batch, synced or buffered.
     Write(Vec<Op>, bool),
+    /// A transaction.
+    Transact(TransactionScript),
+    /// Commit the first prepared transaction, or roll it back.
+    Resolve(bool),
+    /// Create, rename or drop a keyspace.
+    Change(Change),
     /// A write that is not logged.
     Unlogged(Vec<u8>, Vec<u8>),
     /// `Db::sync`.
@@ -40,6 +48,34 @@ pub enum Step {
     Kill,
 }
 
+/// A transaction: operations, operations that are taken back to a savepoint, and an end.
+#[derive(Debug, Clone)]
+pub struct TransactionScript {
+    /// The isolation.
+    pub isolation: Isolation,
+    /// The concurrency.
+    pub concurrency: Concurrency,
+    /// The operations.
+    pub ops: Vec<Op>,
+    /// Operations after a savepoint, to which the transaction then returns.
+    pub undone: Vec<Op>,
+    /// The end.
+    pub end: TransactionEnd,
+}
+
+/// The end of a transaction.
+#[derive(Debug, Clone)]
+pub enum TransactionEnd {
+    /// A commit, synced or buffered.
+    Commit(bool),
+    /// A commit after another write of its first key, with this value. It must fail.
+    Conflict(Vec<u8>),
+    /// A rollback.
+    Rollback,
+    /// A preparation under this name.
+    Prepare(String),
+}
+
 /// The emphasis of a script: its frequent steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
@@ -59,11 +95,13 @@ pub enum Theme {
     Restarts,
     /// Many logs at once, few syncs.
     Logs,
+    /// Changes of keyspaces, and transactions.
+    Keyspaces,
 }
 
 impl Theme {
     /// Every theme.
-    pub const ALL: [Theme; 8] = [
+    pub const ALL: [Theme; 9] = [
         Theme::Mixed,
         Theme::Levels,
         Theme::Ranges,
@@ -72,6 +110,7 @@ impl Theme {
         Theme::Rollover,
         Theme::Restarts,
         Theme::Logs,
+        Theme::Keyspaces,
     ];
 }
 
@@ -148,13 +187,16 @@ pub fn script(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
     script_of(policy, theme, seed, steps, 60)
 }
 
-/// Returns a script of `steps` steps over `keys` keys.
+/// Returns a script of `steps` steps over `keys` keys. Before them it creates some keyspaces.
 pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u64) -> Script {
     let mut maker = Maker { rng: SplitMix64::new(seed), theme, batches: 0, keys };
+    let created = (1..SLOTS).filter(|_| !maker.rng.chance(3));
+    let created: Vec<Step> = created.map(|slot| Step::Change(Change::Create(slot))).collect();
+    let steps = created.into_iter().chain((0..steps).map(|_| maker.step()));
     Script {
         name: format!("{policy} {theme:?} {seed}"),
         options: options(policy, theme, seed),
-        steps: (0..steps).map(|_| maker.step()).collect(),
+        steps: steps.collect(),
         seed,
     }
 }
@@ -171,10 +213,10 @@ struct Maker {
 
 impl Maker {
     /// Returns the number of steps of each kind, out of 1000. The rest are writes.
-    fn shares(&self) -> [(u64, Make); 11] {
+    fn shares(&self) -> [(u64, Make); 14] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, unlogged, sync) =
             match self.theme {
-                Theme::Mixed => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
+                Theme::Mixed | Theme::Keyspaces => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
                 Theme::Levels => (160, 250, 40, 0, 20, 0, 0, 5, 0, 0),
                 Theme::Ranges => (90, 130, 30, 0, 90, 5, 5, 5, 0, 10),
                 Theme::OptionChanges => (70, 120, 15, 160, 10, 5, 10, 5, 0, 10),
@@ -183,6 +225,10 @@ impl Maker {
                 Theme::Restarts => (30, 50, 5, 0, 0, 5, 100, 130, 10, 15),
                 Theme::Logs => (10, 20, 0, 0, 10, 0, 10, 25, 0, 5),
             };
+        let (change, transact, resolve) = match self.theme {
+            Theme::Keyspaces => (120, 250, 30),
+            _ => (15, 80, 10),
+        };
         [
             (flush, |_| Step::Flush),
             (job, |m| Step::Jobs(1 + m.rng.below(3) as u32)),
@@ -194,6 +240,9 @@ impl Maker {
             (kill, |_| Step::Kill),
             (unlogged, Maker::unlogged),
             (sync, |_| Step::Sync),
+            (change, Maker::change),
+            (transact, Maker::transact),
+            (resolve, |m| Step::Resolve(!m.rng.chance(3))),
             (30, |_| Step::Read),
         ]
     }
@@ -235,28 +284,92 @@ impl Maker {
         value
     }
 
-    fn write(&mut self) -> Step {
-        self.batches += 1;
+    /// Returns the slot of an operation: as often the default keyspace as all others.
+    fn slot(&mut self) -> u8 {
+        if self.rng.chance(2) { 0 } else { 1 + self.rng.below(u64::from(SLOTS) - 1) as u8 }
+    }
+
+    fn op(&mut self) -> Op {
         let ranges = if self.theme == Theme::Ranges { 6 } else { 24 };
-        let count = if self.rng.chance(3) { 1 + self.rng.below(6) } else { 1 };
-        let mut ops = Vec::new();
-        for _ in 0..count {
-            let key = self.key();
-            ops.push(if self.rng.chance(ranges) {
-                let other = self.key();
-                Op::DeleteRange(key.clone().min(other.clone()), key.max(other))
-            } else if self.rng.chance(5) {
-                Op::Delete(key)
-            } else {
-                Op::Put(key, self.value())
-            });
+        let (slot, key) = (self.slot(), self.key());
+        if self.rng.chance(ranges) {
+            if slot > 0 && self.rng.chance(6) {
+                return Op::Clear(slot);
+            }
+            let other = self.key();
+            Op::DeleteRange(slot, key.clone().min(other.clone()), key.max(other))
+        } else if self.rng.chance(5) {
+            Op::Delete(slot, key)
+        } else {
+            Op::Put(slot, key, self.value())
         }
+    }
+
+    fn ops(&mut self) -> Vec<Op> {
+        self.batches += 1;
+        let count = if self.rng.chance(3) { 1 + self.rng.below(6) } else { 1 };
+        let mut ops: Vec<Op> = (0..count).map(|_| self.op()).collect();
         // Half of the batches contain their number, so that no two states are alike.
         if self.rng.chance(2) {
-            ops.push(Op::Put(b"batch".to_vec(), self.batches.to_string().into_bytes()));
+            let slot = self.slot();
+            ops.push(Op::Put(slot, b"batch".to_vec(), self.batches.to_string().into_bytes()));
         }
-        let synced = self.rng.chance(if self.theme == Theme::Logs { 20 } else { 4 });
-        Step::Write(ops, synced)
+        ops
+    }
+
+    fn synced(&mut self) -> bool {
+        self.rng.chance(if self.theme == Theme::Logs { 20 } else { 4 })
+    }
+
+    fn write(&mut self) -> Step {
+        let mut ops = self.ops();
+        // A batch has no such operation: it is a call of its own.
+        if let Some(at) = ops.iter().position(|op| matches!(op, Op::Clear(_))) {
+            ops = vec![ops.swap_remove(at)];
+        }
+        Step::Write(ops, self.synced())
+    }
+
+    fn transact(&mut self) -> Step {
+        let all = [Isolation::Snapshot, Isolation::Serializable];
+        let isolation = all[self.rng.below(2) as usize];
+        let all = [Concurrency::Optimistic, Concurrency::Pessimistic];
+        let concurrency = all[self.rng.below(2) as usize];
+        let mut ops = self.ops();
+        ops.retain(|op| !matches!(op, Op::Clear(_)));
+        let mut undone = if self.rng.chance(3) { self.ops() } else { Vec::new() };
+        undone.retain(|op| !matches!(op, Op::Clear(_)));
+        let end = match self.rng.below(10) {
+            0 => TransactionEnd::Rollback,
+            1 => {
+                ops = self.own_ops();
+                undone.clear();
+                TransactionEnd::Prepare(format!("{:016x}", self.rng.next_u64()))
+            }
+            2 | 3 => TransactionEnd::Conflict(self.value()),
+            _ => TransactionEnd::Commit(self.synced()),
+        };
+        Step::Transact(TransactionScript { isolation, concurrency, ops, undone, end })
+    }
+
+    /// Returns operations on keys that only prepared transactions use, apart from range deletes.
+    fn own_ops(&mut self) -> Vec<Op> {
+        let number = self.rng.next_u64();
+        let mut ops = Vec::new();
+        for at in 0..1 + self.rng.below(4) {
+            let key = format!("prepared {number:x} {at}").into_bytes();
+            ops.push(Op::Put(self.slot(), key, self.value()));
+        }
+        ops
+    }
+
+    fn change(&mut self) -> Step {
+        let slot = 1 + self.rng.below(u64::from(SLOTS) - 1) as u8;
+        Step::Change(match self.rng.below(4) {
+            0 | 1 => Change::Create(slot),
+            2 => Change::Rename(slot),
+            _ => Change::Drop(slot),
+        })
     }
 
     fn unlogged(&mut self) -> Step {

@@ -8,20 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::{Batch, Db, DbIterator, Error, Options, Snapshot, WriteOptions};
+use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions};
 use parking_lot::Mutex;
 
-use super::ledger::{CheckpointNote, Digest, Ledger, Op, UNLOGGED_PREFIX};
+use super::content::{ReadError, Violation, content};
+use super::keyspaces;
+use super::ledger::{Change, CheckpointNote, Ledger, NamedChange, Op, State};
 use super::script::Step;
 
 /// Returns the directory of the stores of all campaigns.
 pub fn store_dir() -> &'static Path {
     Path::new("/data/store")
 }
-
-/// Behaviour forbidden to a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation(pub String);
 
 /// The outcome of a step.
 #[derive(Debug)]
@@ -32,43 +30,16 @@ pub enum Outcome {
     Failed(Error),
 }
 
-/// The content returned by an iterator.
-#[derive(Debug, Clone, Default)]
-pub struct Content {
-    /// The digest of the logged pairs.
-    pub digest: Digest,
-    /// All pairs.
-    pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-/// Reads all pairs of `iter`, which must be in ascending order.
-///
-/// # Errors
-/// The iterator's error, or a violation of the order.
-pub fn content(iter: esker::Result<DbIterator>) -> Result<Content, ReadError> {
-    let mut found = Content::default();
-    for pair in iter.map_err(ReadError::Store)? {
-        let (key, value) = pair.map_err(ReadError::Store)?;
-        let (key, value) = (key.to_vec(), value.to_vec());
-        if found.pairs.last().is_some_and(|(last, _)| *last >= key) {
-            let message = format!("keys out of order at {}", key.escape_ascii());
-            return Err(ReadError::Violation(Violation(message)));
-        }
-        if !key.starts_with(UNLOGGED_PREFIX) {
-            found.digest.add(&key, &value);
-        }
-        found.pairs.push((key, value));
-    }
-    Ok(found)
-}
-
-/// The reason why a complete read ended early.
-#[derive(Debug)]
-pub enum ReadError {
-    /// The store returned an error.
-    Store(Error),
-    /// The store's answer was wrong.
-    Violation(Violation),
+/// A deliberate error between the script and the store, which a campaign must detect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PlantedBug {
+    /// No error.
+    #[default]
+    None,
+    /// A batch over several keyspaces is written as one batch for each of them.
+    TornBatch,
+    /// A transaction whose commit finds a conflict is written all the same.
+    LostUpdate,
 }
 
 /// Runs a script on a store; see the module.
@@ -76,19 +47,21 @@ pub struct ScriptRun {
     fs: Arc<dyn Fs>,
     options: Options,
     db: Option<Db>,
-    snapshots: Vec<(Snapshot, Digest)>,
+    snapshots: Vec<(Snapshot, State)>,
     /// The ledger, shared with the observer that takes images.
     pub ledger: Arc<Mutex<Ledger>>,
     checkpoints: u32,
-    /// Numbers of flushes and compactions so far, by name.
+    /// Numbers of flushes, compactions, transactions and so on so far, by name.
     pub work: BTreeMap<&'static str, u64>,
+    /// The planted bug.
+    pub bug: PlantedBug,
 }
 
 impl ScriptRun {
     /// Creates a run on `fs` that begins with the content of `ledger`.
     pub fn new(fs: Arc<dyn Fs>, options: Options, ledger: Arc<Mutex<Ledger>>) -> ScriptRun {
-        let (snapshots, work) = (Vec::new(), BTreeMap::new());
-        ScriptRun { fs, options, db: None, snapshots, ledger, checkpoints: 0, work }
+        let (snapshots, work, bug) = (Vec::new(), BTreeMap::new(), PlantedBug::None);
+        ScriptRun { fs, options, db: None, snapshots, ledger, checkpoints: 0, work, bug }
     }
 
     /// Opens the store, which makes its content durable.
@@ -150,7 +123,10 @@ impl ScriptRun {
             return Ok(outcome(self.open()));
         }
         match step {
-            Step::Write(ops, synced) => Ok(outcome(self.write(ops, *synced))),
+            Step::Write(ops, synced) => self.write(ops, *synced),
+            Step::Transact(transaction) => self.transact(transaction),
+            Step::Resolve(commits) => Ok(outcome(self.resolve(*commits))),
+            Step::Change(change) => self.change(*change),
             Step::Read => self.read(),
             Step::Checkpoint => Ok(outcome(self.checkpoint())),
             other => Ok(outcome(self.simple(other))),
@@ -180,7 +156,7 @@ impl ScriptRun {
                 if self.snapshots.len() >= 3 {
                     self.snapshots.remove(0);
                 }
-                self.snapshots.push((db.snapshot(), self.ledger.lock().digest()));
+                self.snapshots.push((db.snapshot(), self.ledger.lock().snapshot()));
                 return Ok(());
             }
             _ => return Ok(()),
@@ -190,26 +166,107 @@ impl ScriptRun {
         Ok(())
     }
 
-    fn write(&mut self, ops: &[Op], synced: bool) -> esker::Result<()> {
-        let Some(db) = &self.db else { return Ok(()) };
-        let mut batch = Batch::new();
+    /// Adds to a number of [`ScriptRun::work`].
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.work.entry(what).or_insert(0) += 1;
+    }
+
+    /// Returns the keyspace that operations on a slot reach.
+    ///
+    /// # Errors
+    /// The store has no such keyspace, or returned an error.
+    pub(super) fn keyspace(&self, db: &Db, slot: u8) -> Result<Keyspace, Violation> {
+        let name = self.ledger.lock().keyspace_of(slot);
+        keyspaces::find(db, name).map_err(|error| Violation(error.to_string()))
+    }
+
+    /// Returns the batches for the store: one, unless a bug is planted.
+    fn batches(&self, db: &Db, ops: &[Op]) -> Result<Vec<Batch>, Violation> {
+        let mut batches: Vec<(u32, Batch)> = Vec::new();
         for op in ops {
+            let keyspace = self.keyspace(db, op.slot())?;
+            let place = if self.bug == PlantedBug::TornBatch { keyspace.id() } else { 0 };
+            let at = batches.iter().position(|(other, _)| *other == place);
+            let at = at.unwrap_or_else(|| {
+                batches.push((place, Batch::new()));
+                batches.len() - 1
+            });
+            let batch = &mut batches[at].1;
             match op {
-                Op::Put(key, value) => batch.put(key, value),
-                Op::Delete(key) => batch.delete(key),
-                Op::DeleteRange(lo, hi) => batch.delete_range(lo, hi),
+                Op::Put(_, key, value) => batch.put_in(&keyspace, key, value),
+                Op::Delete(_, key) => batch.delete_in(&keyspace, key),
+                Op::DeleteRange(slot, lo, hi) if self.ledger.lock().reversed(*slot) => {
+                    batch.delete_range_in(&keyspace, hi, lo)
+                }
+                Op::DeleteRange(_, lo, hi) => batch.delete_range_in(&keyspace, lo, hi),
+                Op::Clear(_) => batch,
             };
         }
-        let before = self.ledger.lock().clone();
+        Ok(batches.into_iter().map(|(_, batch)| batch).collect())
+    }
+
+    pub(super) fn write(&mut self, ops: &[Op], synced: bool) -> Result<Outcome, Violation> {
+        let Some(db) = self.db.clone() else { return Ok(Outcome::Done) };
+        if let [Op::Clear(slot)] = ops {
+            let keyspace = self.keyspace(&db, *slot)?;
+            // The default keyspace cannot be cleared.
+            if keyspace.id() == 0 {
+                return Ok(Outcome::Done);
+            }
+            self.ledger.lock().attempt(ops);
+            let cleared = keyspace.clear();
+            return Ok(self.end_batch(cleared, false));
+        }
+        let batches = self.batches(&db, ops)?;
+        let touched = ops.iter().map(|op| self.ledger.lock().keyspace_of(op.slot()));
+        if touched.collect::<std::collections::BTreeSet<_>>().len() > 1 {
+            self.count("batches over several keyspaces");
+        }
         self.ledger.lock().attempt(ops);
         let how = if synced { WriteOptions::SYNC } else { WriteOptions::BUFFERED };
-        let written = db.write_with(&batch, &how);
+        let written = batches.iter().try_for_each(|batch| db.write_with(batch, &how));
+        Ok(self.end_batch(written, synced))
+    }
+
+    /// Records the outcome of the last attempted batch.
+    pub(super) fn end_batch(&self, written: esker::Result<()>, synced: bool) -> Outcome {
         let mut ledger = self.ledger.lock();
         match &written {
             Ok(()) => ledger.acknowledge(synced),
-            Err(_) => ledger.fail(&before),
+            Err(_) => ledger.fail(),
         }
-        written
+        outcome(written)
+    }
+
+    /// Creates, renames or drops a keyspace.
+    fn change(&mut self, change: Change) -> Result<Outcome, Violation> {
+        let Some(db) = self.db.clone() else { return Ok(Outcome::Done) };
+        let Some(named) = self.ledger.lock().attempt_change(change) else {
+            return Ok(Outcome::Done);
+        };
+        let changed = match &named {
+            NamedChange::Create(slot, name) => {
+                let keyspace = db.keyspace(name, &keyspaces::options(*slot));
+                keyspace.and_then(|keyspace| keyspace.iter()).map(drop)
+            }
+            NamedChange::Rename(from, to) => db.rename_keyspace(from, to),
+            NamedChange::Drop(name) => {
+                let handle = keyspaces::find(&db, name).map_err(|e| Violation(e.to_string()))?;
+                let dropped = db.drop_keyspace(name);
+                if dropped.is_ok() && handle.get("any").is_ok() {
+                    return Err(Violation(format!("the dropped keyspace {name} can be read")));
+                }
+                dropped
+            }
+        };
+        let mut ledger = self.ledger.lock();
+        match &changed {
+            Ok(()) => ledger.acknowledge_change(),
+            Err(_) => ledger.fail_change(),
+        }
+        drop(ledger);
+        self.count("changes of keyspaces");
+        Ok(outcome(changed))
     }
 
     fn checkpoint(&mut self) -> esker::Result<()> {
@@ -218,8 +275,12 @@ impl ScriptRun {
         let dir = PathBuf::from(format!("/data/checkpoint{}", self.checkpoints));
         let at = {
             let mut ledger = self.ledger.lock();
-            let note =
-                CheckpointNote { dir: dir.clone(), index: ledger.bounds.acknowledged, done: false };
+            let note = CheckpointNote {
+                dir: dir.clone(),
+                index: ledger.bounds.acknowledged,
+                changes: ledger.bounds.changes.0,
+                done: false,
+            };
             ledger.checkpoints.push(note);
             ledger.bounds.checkpoints.0 += 1;
             ledger.checkpoints.len() - 1
@@ -238,14 +299,13 @@ impl ScriptRun {
     /// A difference.
     pub fn read(&self) -> Result<Outcome, Violation> {
         let Some(db) = &self.db else { return Ok(Outcome::Done) };
-        let now = self.ledger.lock().digest();
-        let mut want = vec![(db.iter(), now, "the store")];
-        for (snapshot, digest) in &self.snapshots {
-            want.push((snapshot.iter(), *digest, "a snapshot"));
+        let mut want = vec![(None, self.ledger.lock().digests(), "the store")];
+        for (snapshot, state) in &self.snapshots {
+            want.push((Some(snapshot), self.ledger.lock().digests_at(state), "a snapshot"));
         }
-        for (iter, digest, what) in want {
-            match content(iter) {
-                Ok(found) if found.digest == digest => {}
+        for (snapshot, digests, what) in want {
+            match content(db, snapshot) {
+                Ok(found) if found.digests == digests => {}
                 Ok(found) => {
                     return Err(Violation(format!("{what} differs: {} pairs", found.pairs.len())));
                 }
@@ -257,6 +317,7 @@ impl ScriptRun {
     }
 }
 
-fn outcome(result: esker::Result<()>) -> Outcome {
+/// Makes a result of the store an outcome.
+pub(super) fn outcome(result: esker::Result<()>) -> Outcome {
     result.map_or_else(Outcome::Failed, |()| Outcome::Done)
 }

@@ -16,10 +16,12 @@ use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use parking_lot::Mutex;
 
+use super::content::{ReadError, backwards, content};
 use super::faults::{Cause, Wrap};
-use super::ledger::{Digest, Ledger, UNLOGGED_PREFIX};
+use super::keyspaces::{self, Pair, UNLOGGED_PREFIX};
+use super::ledger::{Digests, Ledger};
 use super::script::{Script, Step};
-use super::script_run::{Outcome, ReadError, ScriptRun, content, store_dir};
+use super::script_run::{Outcome, ScriptRun, store_dir};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
 use crate::fault::FaultFs;
@@ -96,8 +98,8 @@ pub struct InitialState {
     name: String,
     image: Image,
     options: Options,
-    now: Digest,
-    backed_up: [Digest; 2],
+    now: Digests,
+    backed_up: [Digests; 2],
     /// Whether the store may not exist yet.
     may_create: bool,
 }
@@ -111,10 +113,10 @@ impl InitialState {
         let disk = CrashFs::seeded(script.seed);
         disk.create_dir(Path::new("/data"))
             .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
-        let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
         let options = Options { cache_size_bytes: Some(0), ..script.options.clone() };
         let mut script_run = ScriptRun::new(disk.clone(), options.clone(), ledger.clone());
-        let mut backed_up = [Digest::default(); 2];
+        let mut backed_up = [Digests::default(), Digests::default()];
         let skipped = |s: &&Step| {
             !matches!(s, Step::Kill | Step::Unlogged(..) | Step::Checkpoint | Step::Reopen)
         };
@@ -130,7 +132,7 @@ impl InitialState {
                 }
                 let made = script_run.db().map(|db| db.backup(BACKUPS));
                 made.transpose().unwrap_or_else(|e| panic!("{}: {e}", script.name));
-                *digest = ledger.lock().digest();
+                *digest = ledger.lock().digests();
             }
         }
         let half = Path::new(BACKUPS).join("backup-000003");
@@ -138,7 +140,7 @@ impl InitialState {
         let made = disk.create_dir(&half).and_then(|()| disk.create_new(&table));
         drop(made.unwrap_or_else(|e| panic!("cannot create an incomplete backup: {e}")));
         let image = disk.image(CrashModel::Everything);
-        let now = ledger.lock().digest();
+        let now = ledger.lock().digests();
         InitialState {
             name: script.name.clone(),
             image,
@@ -163,8 +165,8 @@ impl InitialState {
         let initial = |(at, image): (usize, Image)| {
             let name = format!("{}, image {at}", script.name);
             let opened = Db::open_on(image.to_mem(), store_dir(), script.options.clone());
-            let found = opened.map_err(ReadError::Store).and_then(|db| content(db.iter()));
-            let now = found.unwrap_or_else(|e| panic!("{name}: {e:?}")).digest;
+            let found = opened.map_err(ReadError::Store).and_then(|db| content(&db, None));
+            let now = found.unwrap_or_else(|e| panic!("{name}: {e:?}")).digests;
             let (options, backed_up) = (script.options.clone(), Default::default());
             InitialState { name, image, options, now, backed_up, may_create: true }
         };
@@ -198,7 +200,7 @@ fn images_of(script: &Script) -> Vec<Image> {
             collected.lock().push(image);
         }
     });
-    let ledger = Arc::new(Mutex::new(Ledger::new(&[])));
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
     let mut script_run = ScriptRun::new(disk.clone(), script.options.clone(), ledger);
     let kept = |step: &&Step| !matches!(step, Step::Kill | Step::Checkpoint);
     for step in std::iter::once(&Step::Read).chain(script.steps.iter().filter(kept)) {
@@ -334,7 +336,7 @@ impl Trial<'_> {
             }
             (Task::Prune, _) => Ok(Db::prune_backups_on(fs.clone(), BACKUPS, 1).map(drop)),
             (Task::Repair, _) => match Db::repair_on(fs.clone(), dir, options) {
-                Ok(report) if report.lost.is_empty() => self.holds(dir, self.initial.now).map(Ok),
+                Ok(report) if report.lost.is_empty() => self.holds(dir, &self.initial.now).map(Ok),
                 Ok(_) => Ok(Ok(())),
                 Err(error) => Ok(Err(error)),
             },
@@ -369,33 +371,18 @@ impl Trial<'_> {
 
     /// Reads everything by each method.
     fn read(&self, db: &Db) -> Result<esker::Result<()>, Finding> {
-        let found = match content(db.iter()) {
+        let found = match content(db, None) {
             Ok(found) => found,
             Err(ReadError::Store(error)) => return Ok(Err(error)),
             Err(ReadError::Violation(violation)) => return Err((Verdict::Wrong, violation.0)),
         };
-        if found.digest != self.initial.now {
+        if found.digests != self.initial.now {
             return Err(wrong("a scan returns other pairs than the written pairs"));
         }
-        let back: esker::Result<Vec<_>> = match db.iter() {
-            Ok(iter) => iter.rev().collect(),
+        match same_by_other_reads(db, &found.pairs) {
+            Ok(true) => return Ok(Ok(())),
+            Ok(false) => {}
             Err(error) => return Ok(Err(error)),
-        };
-        let keys: Vec<&[u8]> = found.pairs.iter().map(|(key, _)| key.as_slice()).collect();
-        let by_keys = back.and_then(|back| {
-            let each: esker::Result<Vec<_>> = keys.iter().map(|key| db.get(key)).collect();
-            Ok((back, each?, db.multi_get(&keys)?))
-        });
-        let (mut back, each, many) = match by_keys {
-            Ok(read) => read,
-            Err(error) => return Ok(Err(error)),
-        };
-        back.reverse();
-        let same = |got: &[Option<esker::Slice>]| {
-            found.pairs.iter().zip(got).all(|((_, value), got)| got.as_deref() == Some(value))
-        };
-        if back == found.pairs && same(&each) && same(&many) {
-            return Ok(Ok(()));
         }
         Err(wrong("reads and the scan return different pairs"))
     }
@@ -408,11 +395,11 @@ impl Trial<'_> {
         match self.task {
             Task::Destroy => return self.check_destroyed(done),
             Task::Repair => return self.check_repaired(done),
-            Task::Create if done => self.holds(Path::new(NEW[0]), Digest::default())?,
+            Task::Create if done => self.holds(Path::new(NEW[0]), &Digests::default())?,
             Task::Create => create(&fs, NEW[0], options).map_err(lost("second create"))?,
             Task::Checkpoint | Task::Restore => {
                 let want =
-                    if self.task == Task::Restore { initial.backed_up[0] } else { initial.now };
+                    if self.task == Task::Restore { &initial.backed_up[0] } else { &initial.now };
                 let whole = Path::new(NEW[0]).join("CURRENT");
                 if done || self.disk.exists(&whole).unwrap_or(false) {
                     self.holds(Path::new(NEW[0]), want)?;
@@ -430,19 +417,19 @@ impl Trial<'_> {
             Task::FirstBackup => {
                 let first = Path::new(NEW[0]).join("backup-000001");
                 if done || self.disk.exists(&first.join("CURRENT")).unwrap_or(false) {
-                    self.holds(&first, initial.now)?;
+                    self.holds(&first, &initial.now)?;
                 }
                 let db =
                     Db::open_on(fs.clone(), dir, options).map_err(lost("open after the fault"))?;
                 let made = db.backup(NEW[0]).map_err(lost("second run of the task"))?;
-                self.holds(&made.path, initial.now)?;
+                self.holds(&made.path, &initial.now)?;
             }
             Task::Backup => {
                 let db =
                     Db::open_on(fs.clone(), dir, options).map_err(lost("open after the fault"))?;
                 let made = db.backup(BACKUPS).map_err(lost("second run of the task"))?;
-                self.holds(&made.path, initial.now)?;
-                self.holds(&Path::new(BACKUPS).join("backup-000001"), initial.backed_up[0])?;
+                self.holds(&made.path, &initial.now)?;
+                self.holds(&Path::new(BACKUPS).join("backup-000001"), &initial.backed_up[0])?;
                 self.check_backups()?;
             }
             Task::Prune => {
@@ -456,7 +443,7 @@ impl Trial<'_> {
             }
             _ => {}
         }
-        self.holds(dir, initial.now)
+        self.holds(dir, &initial.now)
     }
 
     /// Checks that the newest original backup is intact, and the other one too if it is present.
@@ -464,7 +451,7 @@ impl Trial<'_> {
         for (at, backed_up) in self.initial.backed_up.iter().enumerate() {
             let path = Path::new(BACKUPS).join(format!("backup-{:06}", at + 1));
             if at == 1 || self.disk.exists(&path.join("CURRENT")).unwrap_or(false) {
-                self.holds(&path, *backed_up)?;
+                self.holds(&path, backed_up)?;
             }
         }
         Ok(())
@@ -474,7 +461,7 @@ impl Trial<'_> {
         let there = self.disk.exists(&store_dir().join("CURRENT")).unwrap_or(false);
         match (done, there) {
             (true, true) => return Err(wrong("the destroy succeeded, but the store still exists")),
-            (false, true) => self.holds(store_dir(), self.initial.now)?,
+            (false, true) => self.holds(store_dir(), &self.initial.now)?,
             _ => {}
         }
         match Db::destroy_on(self.disk.clone(), store_dir()) {
@@ -494,18 +481,18 @@ impl Trial<'_> {
         let report = again.map_err(lost("second repair"))?;
         match report.lost.first() {
             Some(what) => Err((Verdict::Lost, format!("the second repair reports a loss: {what}"))),
-            None => self.holds(store_dir(), self.initial.now),
+            None => self.holds(store_dir(), &self.initial.now),
         }
     }
 
     /// Opens a store and compares its content.
-    fn holds(&self, dir: &Path, want: Digest) -> Result<(), Finding> {
+    fn holds(&self, dir: &Path, want: &Digests) -> Result<(), Finding> {
         let name = dir.display().to_string();
         let create_if_missing = self.initial.may_create;
         let options = Options { create_if_missing, ..self.initial.options.clone() };
         let db = Db::open_on(self.disk.clone(), dir, options).map_err(lost(&name))?;
-        let found = content(db.iter()).map_err(|error| (Verdict::Lost, format!("{error:?}")))?;
-        if found.digest != want {
+        let found = content(&db, None).map_err(|error| (Verdict::Lost, format!("{error:?}")))?;
+        if found.digests != *want {
             return Err((Verdict::Lost, format!("{name} has unexpected content")));
         }
         let report = db.verify(&mut |_, _| {}).map_err(lost(&name))?;
@@ -514,6 +501,23 @@ impl Trial<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Reads all pairs backwards, by gets and by a multi-get of each keyspace. Returns whether the
+/// result matches a scan.
+fn same_by_other_reads(db: &Db, pairs: &[Pair]) -> esker::Result<bool> {
+    let mut right = keyspaces::stored(pairs).eq(&backwards(db)?);
+    for name in db.keyspaces() {
+        let keyspace = keyspaces::find(db, &name)?;
+        let own: Vec<&Pair> = pairs.iter().filter(|(other, ..)| *other == name).collect();
+        let keys: Vec<&[u8]> = own.iter().map(|(_, key, _)| key.as_slice()).collect();
+        let many = keyspace.multi_get(&keys)?;
+        for ((key, (.., value)), found) in keys.iter().zip(&own).zip(&many) {
+            right &= keyspace.get(key)?.as_deref() == Some(value);
+            right &= found.as_deref() == Some(value);
+        }
+    }
+    Ok(right)
 }
 
 /// Reads from some keys in both directions, and between bounds. Returns whether the result matches

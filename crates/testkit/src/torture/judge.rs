@@ -8,7 +8,10 @@ use esker::{Db, Options};
 
 use super::plan::{self, Model};
 use super::slots::{Slot, Slots};
+use super::temporary;
 use super::victim::copy_path;
+use crate::campaign::content::{ReadError, backwards, content};
+use crate::campaign::keyspaces::{Pair, is_unlogged, names};
 use crate::campaign::tally::Verdict;
 
 /// The cause of the victim's end.
@@ -40,7 +43,23 @@ fn lost(doing: &str) -> impl Fn(esker::Error) -> Finding {
 }
 
 /// The pairs of a store, without unlogged ones.
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+type Pairs = Vec<Pair>;
+
+/// Takes the total from the pairs of a store, and compares it with the number of transactions that
+/// the store has.
+fn check_total(pairs: &mut Pairs, want: u64) -> Result<(), Finding> {
+    let home = names(plan::TOTAL_SLOT)[0];
+    let at = pairs.iter().position(|(name, key, _)| name == home && key == plan::TOTAL);
+    let found = at.map(|at| pairs.remove(at)).and_then(|pair| plan::number_in(&pair.2));
+    if found.unwrap_or(0) == want {
+        return Ok(());
+    }
+    let message = format!(
+        "the total is {}, but the store has {want} transactions: a lost update, or a part of one",
+        found.unwrap_or(0)
+    );
+    Err((Verdict::Wrong, message))
+}
 
 impl<'a> Judge<'a> {
     /// Creates the judge of a store that does not exist yet.
@@ -61,7 +80,7 @@ impl<'a> Judge<'a> {
             End::Cut => Slot::Durable,
         };
         let least = |writer| self.slots.get(least(writer));
-        let reached = self.judge_content(&db, "the store", least)?;
+        let reached = self.judge_content(&db, "the store", least, end == End::Killed)?;
         for (model, n) in self.models.iter_mut().zip(&reached) {
             model.advance(*n);
         }
@@ -80,10 +99,13 @@ impl<'a> Judge<'a> {
         db: &Db,
         what: &str,
         least: impl Fn(usize) -> u64,
+        keeps_acknowledged: bool,
     ) -> Result<Vec<u64>, Finding> {
-        let pairs = self.read(db, what)?;
+        let mut pairs = self.read(db, what)?;
+        temporary::take(&mut pairs, &db.keyspaces(), keeps_acknowledged)?;
         let mut reached = Vec::new();
         let mut expected = Vec::new();
+        let mut total = 0;
         for (writer, model) in self.models.iter().enumerate() {
             let counter = db.get(plan::counter_key(writer)).map_err(lost("read a counter"))?;
             let n = counter.as_deref().and_then(plan::number_in).unwrap_or(0);
@@ -100,16 +122,23 @@ impl<'a> Judge<'a> {
                     format!("{what}: found batch {n}, but only {tried} batches were tried"),
                 ));
             }
-            expected.extend(model.after(n).pairs);
+            let model = model.after(n);
+            total += model.transactions;
+            let named = |((slot, key), value)| (names(slot)[0].to_string(), key, value);
+            expected.extend(model.pairs.into_iter().map(named));
             reached.push(n);
         }
+        check_total(&mut pairs, total).map_err(|bad| (bad.0, format!("{what}: {}", bad.1)))?;
+        expected.sort();
         if pairs != expected {
             let differs = pairs.iter().zip(&expected).find(|(a, b)| a != b);
             let at = differs.map_or_else(String::new, |(a, b)| {
                 format!(
-                    "; the first difference: found {}, expected {}",
-                    a.0.escape_ascii(),
-                    b.0.escape_ascii()
+                    "; the first difference: found {} of {}, expected {} of {}",
+                    a.1.escape_ascii(),
+                    a.0,
+                    b.1.escape_ascii(),
+                    b.0
                 )
             });
             let (got, wanted) = (pairs.len(), expected.len());
@@ -123,16 +152,14 @@ impl<'a> Judge<'a> {
 
     /// Reads all pairs forwards and backwards, and runs `verify`.
     fn read(&self, db: &Db, what: &str) -> Result<Pairs, Finding> {
-        let read: esker::Result<Pairs> = db
-            .iter()
-            .map_err(lost(what))?
-            .map(|pair| pair.map(|(key, value)| (key.to_vec(), value.to_vec())))
-            .collect();
-        let mut pairs = read.map_err(lost(what))?;
-        let back: esker::Result<Vec<_>> = db.iter().map_err(lost(what))?.rev().collect();
-        let mut back = back.map_err(lost(what))?;
-        back.reverse();
-        if back != pairs {
+        let mut pairs = match content(db, None) {
+            Ok(found) => found.pairs,
+            Err(ReadError::Store(error)) => return Err(lost(what)(error)),
+            Err(ReadError::Violation(violation)) => {
+                return Err((Verdict::Wrong, format!("{what}: {}", violation.0)));
+            }
+        };
+        if backwards(db).map_err(lost(what))? != pairs {
             return Err((
                 Verdict::Wrong,
                 format!("{what}: the backward scan differs from the forward scan"),
@@ -142,8 +169,7 @@ impl<'a> Judge<'a> {
         if let Some(problem) = report.problems.first() {
             return Err((Verdict::Wrong, format!("{what}: verify: {problem}")));
         }
-        let unlogged = pairs.split_off(pairs.partition_point(|(key, _)| key.as_slice() < b"weak/"));
-        for (key, value) in unlogged {
+        for (_, key, value) in pairs.extract_if(.., |pair| is_unlogged(pair)) {
             let writer = key.get(5).map_or(0, |digit| usize::from(digit - b'0'));
             let n = plan::number_in(&value).unwrap_or(u64::MAX);
             if n > self.slots.get(Slot::Tried(writer)) || !value.ends_with(b"weak") {
@@ -170,7 +196,7 @@ impl<'a> Judge<'a> {
         match Db::open(&path, options) {
             Ok(db) => {
                 let least = |writer| self.slots.get(Slot::CopyFrom(writer));
-                self.judge_content(&db, "the checkpoint", least)?;
+                self.judge_content(&db, "the checkpoint", least, false)?;
                 db.close().map_err(lost("close the checkpoint"))?;
             }
             Err(error) if done => return Err(lost("open a finished checkpoint")(error)),
@@ -200,7 +226,7 @@ impl<'a> Judge<'a> {
                     Db::open(&into, options.clone()).map_err(lost("open the restored store"))?;
                 let newest = done == begun;
                 let least = |w| if newest { self.slots.get(Slot::BackupFrom(w)) } else { 0 };
-                self.judge_content(&db, "the backup", least)?;
+                self.judge_content(&db, "the backup", least, false)?;
                 db.close().map_err(lost("close the restored store"))?;
                 self.remove(&into)?;
                 checked = 1;
@@ -219,5 +245,72 @@ impl<'a> Judge<'a> {
         std::fs::remove_dir_all(path)
             .and_then(|()| std::fs::File::open(self.base)?.sync_all())
             .map_err(|e| (Verdict::Lost, format!("remove {}: {e}", path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::ledger::Op;
+
+    /// A deliberate error of the last batch.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Planted {
+        None,
+        /// An operation in a keyspace other than the default one is missing.
+        Torn,
+        /// The total is that of before the transaction.
+        LostUpdate,
+    }
+
+    fn in_other_keyspace(op: &Op) -> bool {
+        matches!(op, Op::Put(slot, ..) if *slot > 0)
+    }
+
+    /// Writes some batches of one writer and judges the store.
+    fn judged(planted: Planted) -> Result<u64, Finding> {
+        let name = format!("esker-judge-{planted:?}-{}", std::process::id());
+        let base = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&base).unwrap();
+        let slots = Slots::open(&base.join("slots")).unwrap();
+        slots.clear();
+        let (seed, options) = (5, plan::options_of(5, 1));
+        let is_last = |n: &u64| {
+            plan::transaction(seed, 0, *n).is_some()
+                && plan::batch(seed, 0, *n).0.iter().any(in_other_keyspace)
+        };
+        let last = (40..).find(is_last).unwrap();
+        let db = Db::open(base.join("db"), options.clone()).unwrap();
+        let keyspaces = plan::open_keyspaces(&db).unwrap();
+        for n in 1..=last {
+            let (mut ops, _) = plan::batch(seed, 0, n);
+            let planted = if n == last { planted } else { Planted::None };
+            if planted == Planted::Torn {
+                let at = ops.iter().rposition(in_other_keyspace).unwrap();
+                ops.remove(at);
+            }
+            match plan::transaction(seed, 0, n) {
+                Some(options) if planted != Planted::LostUpdate => {
+                    db.transact(options, |t| plan::make_in(t, &keyspaces, &ops)).unwrap();
+                }
+                _ => db.write(&plan::to_batch(&keyspaces, &ops)).unwrap(),
+            }
+        }
+        drop(keyspaces);
+        db.close().unwrap();
+        slots.set(Slot::Tried(0), last);
+        slots.set(Slot::Acknowledged(0), last);
+        let found = Judge::new(&base, &slots, seed).judge(End::Killed, &options);
+        std::fs::remove_dir_all(&base).unwrap();
+        found
+    }
+
+    #[test]
+    fn torn_batches_and_lost_updates_are_detected() {
+        assert_eq!(judged(Planted::None), Ok(0));
+        let (verdict, message) = judged(Planted::Torn).unwrap_err();
+        assert!(verdict == Verdict::Wrong && message.contains("expected"), "{message}");
+        let (verdict, message) = judged(Planted::LostUpdate).unwrap_err();
+        assert!(verdict == Verdict::Wrong && message.contains("lost update"), "{message}");
     }
 }

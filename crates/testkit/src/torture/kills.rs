@@ -91,6 +91,7 @@ pub fn activity_at_death(slots: &Slots) -> &'static str {
         p if p == Phase::Closing as u64 => "while the store closed",
         _ if task == Task::Checkpoint as u64 => "during a checkpoint",
         _ if task == Task::Backup as u64 => "during a backup",
+        _ if task == Task::Keyspace as u64 => "during a change of keyspaces",
         _ if task == Task::Compact as u64 => "during a requested compaction",
         _ if task == Task::Flush as u64 => "during a requested flush",
         _ => "between writes and reads",

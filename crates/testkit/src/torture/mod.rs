@@ -8,6 +8,7 @@
 //! | `victim` | the process that dies: writers, a reader, maintenance, faults |
 //! | `judge` | opens the remaining store and compares it |
 //! | `kills` | starts victims, ends them and counts; runs of several minutes are the soak |
+//! | `temporary` | the keyspace that a victim creates, fills, renames and drops |
 //! | `power` | the same on real file systems in image files, which are cut off |
 //!
 //! Invariants: a batch is recorded as attempted before the store sees it, and as acknowledged after
@@ -18,4 +19,5 @@ pub mod kills;
 pub mod plan;
 pub mod power;
 pub mod slots;
+mod temporary;
 pub mod victim;

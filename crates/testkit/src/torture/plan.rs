@@ -1,21 +1,30 @@
 //! The data to write: batch n of a writer is a function of the seed, the writer and n. The content
 //! of a store after n of a writer's batches is therefore known.
 //!
-//! Invariants: a writer's keys belong to it alone. Every batch sets the writer's counter to its
-//! number. Every value names its batch.
+//! Invariants: a writer's keys belong to it alone, in every keyspace. Every batch sets the writer's
+//! counter to its number. Every value names its batch. A batch that is a transaction also adds one
+//! to the total, a key of all writers, so a lost update makes the total too small.
 
 use std::collections::BTreeMap;
 
-use esker::{Batch, Durability, Options, Policy};
+use esker::{
+    Batch, Concurrency, Db, Durability, Isolation, Keyspace, Options, Policy, Transaction,
+    TransactionOptions,
+};
 
-use crate::campaign::ledger::Op;
+use crate::campaign::keyspaces::{SLOTS, is_reversed, names, options as keyspace_options};
+use crate::campaign::ledger::{Op, deletes};
 use crate::campaign::script::{Theme, options};
 use crate::rng::SplitMix64;
 
 /// Maximum number of writers of a store.
 pub const WRITERS_MAX: usize = 4;
-/// Number of keys of a writer.
-const KEYS: u64 = 260;
+/// Number of keys of a writer in each keyspace.
+pub const KEYS: u64 = 120;
+/// The slot of the keyspace that has the total.
+pub const TOTAL_SLOT: u8 = 2;
+/// The key of the total: the number of transactions of all writers.
+pub const TOTAL: &[u8] = b"total";
 
 /// Returns the generator for a position in a plan.
 pub fn rng_at(seed: u64, what: u64, n: u64) -> SplitMix64 {
@@ -53,6 +62,14 @@ pub fn number_in(value: &[u8]) -> Option<u64> {
     value.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
+/// Opens the keyspaces of all slots, in their order, and creates the missing ones.
+///
+/// # Errors
+/// The store's error.
+pub fn open_keyspaces(db: &Db) -> esker::Result<Vec<Keyspace>> {
+    (0..SLOTS).map(|slot| db.keyspace(names(slot)[0], &keyspace_options(slot))).collect()
+}
+
 fn key(rng: &mut SplitMix64, writer: usize) -> Vec<u8> {
     let n = rng.below(KEYS);
     let mut key = format!("w{writer}/{n:04}").into_bytes();
@@ -81,41 +98,83 @@ pub fn batch(seed: u64, writer: usize, n: u64) -> (Vec<Op>, Durability) {
     let mut rng = rng_at(seed, writer as u64, n);
     let count = if rng.chance(3) { 1 + rng.below(8) } else { 1 };
     let mut ops: Vec<Op> = (0..count).map(|_| one(&mut rng, writer, n)).collect();
-    ops.push(Op::Put(counter_key(writer), n.to_be_bytes().to_vec()));
+    ops.push(Op::Put(0, counter_key(writer), n.to_be_bytes().to_vec()));
     let durability = if rng.chance(24) { Durability::Sync } else { Durability::Buffered };
     (ops, durability)
 }
 
+/// Returns how batch `n` is committed as a transaction, or `None` for a plain batch.
+pub fn transaction(seed: u64, writer: usize, n: u64) -> Option<TransactionOptions> {
+    let mut rng = rng_at(seed, 80 + writer as u64, n);
+    if rng.chance(2) {
+        return None;
+    }
+    let isolation = [Isolation::Snapshot, Isolation::Serializable][rng.below(2) as usize];
+    let all = [Concurrency::Optimistic, Concurrency::Pessimistic];
+    let concurrency = all[rng.below(2) as usize];
+    Some(TransactionOptions::default().isolation(isolation).concurrency(concurrency))
+}
+
 fn one(rng: &mut SplitMix64, writer: usize, n: u64) -> Op {
+    let slot = rng.below(u64::from(SLOTS)) as u8;
     let name = key(rng, writer);
     match rng.below(40) {
         0 => {
             let other = key(rng, writer);
-            Op::DeleteRange(name.clone().min(other.clone()), name.max(other))
+            Op::DeleteRange(slot, name.clone().min(other.clone()), name.max(other))
         }
-        1..8 => Op::Delete(name),
-        _ => Op::Put(name, value(rng, n)),
+        1..8 => Op::Delete(slot, name),
+        _ => Op::Put(slot, name, value(rng, n)),
     }
 }
 
 /// Returns the operations as a batch for the store.
-pub fn to_batch(ops: &[Op]) -> Batch {
+pub fn to_batch(keyspaces: &[Keyspace], ops: &[Op]) -> Batch {
     let mut batch = Batch::new();
     for op in ops {
+        let keyspace = &keyspaces[usize::from(op.slot())];
         match op {
-            Op::Put(key, value) => batch.put(key, value),
-            Op::Delete(key) => batch.delete(key),
-            Op::DeleteRange(lo, hi) => batch.delete_range(lo, hi),
+            Op::Put(_, key, value) => batch.put_in(keyspace, key, value),
+            Op::Delete(_, key) => batch.delete_in(keyspace, key),
+            Op::DeleteRange(slot, lo, hi) if is_reversed(*slot) => {
+                batch.delete_range_in(keyspace, hi, lo)
+            }
+            Op::DeleteRange(_, lo, hi) => batch.delete_range_in(keyspace, lo, hi),
+            Op::Clear(_) => &mut batch,
         };
     }
     batch
 }
 
-/// Returns whether the batch named by `value` sets `key` to `value`.
-pub fn wrote(seed: u64, writer: usize, key: &[u8], value: &[u8]) -> bool {
+/// Makes the operations in a transaction, and adds one to the total.
+///
+/// # Errors
+/// The store's error, also for a conflict.
+pub fn make_in(transaction: &Transaction, keyspaces: &[Keyspace], ops: &[Op]) -> esker::Result<()> {
+    let total_in = &keyspaces[usize::from(TOTAL_SLOT)];
+    let total = transaction.get_in(total_in, TOTAL)?;
+    let total = total.as_deref().and_then(number_in).unwrap_or(0) + 1;
+    transaction.put_in(total_in, TOTAL, total.to_be_bytes())?;
+    for op in ops {
+        let keyspace = &keyspaces[usize::from(op.slot())];
+        match op {
+            Op::Put(_, key, value) => transaction.put_in(keyspace, key, value)?,
+            Op::Delete(_, key) => transaction.delete_in(keyspace, key)?,
+            Op::DeleteRange(slot, lo, hi) if is_reversed(*slot) => {
+                transaction.delete_range_in(keyspace, hi, lo)?;
+            }
+            Op::DeleteRange(_, lo, hi) => transaction.delete_range_in(keyspace, lo, hi)?,
+            Op::Clear(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether the batch named by `value` sets `key` of the keyspace of `slot` to `value`.
+pub fn wrote(seed: u64, writer: usize, slot: u8, key: &[u8], value: &[u8]) -> bool {
     let Some(n) = number_in(value) else { return false };
     let (ops, _) = batch(seed, writer, n);
-    ops.iter().any(|op| matches!(op, Op::Put(k, v) if k == key && v == value))
+    ops.iter().any(|op| matches!(op, Op::Put(s, k, v) if *s == slot && k == key && v == value))
 }
 
 /// The content of a writer's keys after a number of its batches.
@@ -125,14 +184,16 @@ pub struct Model {
     writer: usize,
     /// Number of applied batches. Batches are counted from 1.
     pub at: u64,
-    /// The pairs.
-    pub pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Number of applied batches that are transactions.
+    pub transactions: u64,
+    /// The pairs, by slot and key.
+    pub pairs: BTreeMap<(u8, Vec<u8>), Vec<u8>>,
 }
 
 impl Model {
     /// Creates the state before the first batch.
     pub fn new(seed: u64, writer: usize) -> Model {
-        Model { seed, writer, at: 0, pairs: BTreeMap::new() }
+        Model { seed, writer, at: 0, transactions: 0, pairs: BTreeMap::new() }
     }
 
     /// Returns the state after `n` batches, also for an earlier state.
@@ -150,20 +211,19 @@ impl Model {
             for op in ops {
                 self.apply(op);
             }
+            self.transactions += u64::from(transaction(self.seed, self.writer, next).is_some());
         }
         self.at = self.at.max(n);
     }
 
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Put(key, value) => drop(self.pairs.insert(key, value)),
-            Op::Delete(key) => drop(self.pairs.remove(&key)),
-            Op::DeleteRange(lo, hi) => {
-                let gone = self.pairs.range(lo.clone()..hi.max(lo)).map(|(key, _)| key.clone());
-                for key in gone.collect::<Vec<_>>() {
-                    self.pairs.remove(&key);
-                }
-            }
+            Op::Put(slot, key, value) => drop(self.pairs.insert((slot, key), value)),
+            Op::Delete(slot, key) => drop(self.pairs.remove(&(slot, key))),
+            Op::DeleteRange(slot, lo, hi) => self.pairs.retain(|(other, key), _| {
+                *other != slot || !deletes(is_reversed(slot), &lo, &hi, key)
+            }),
+            Op::Clear(_) => {}
         }
     }
 }
@@ -181,18 +241,20 @@ mod tests {
         assert_ne!(model.pairs, early);
         assert_eq!(model.after(40).pairs, early);
         assert_eq!(model.after(40).after(900).pairs, model.pairs);
-        assert_eq!(number_in(&model.pairs[&counter_key(1)]), Some(900));
+        assert_eq!(number_in(&model.pairs[&(0, counter_key(1))]), Some(900));
     }
 
     #[test]
     fn value_matches_only_its_batch() {
         let mut model = Model::new(8, 0);
         model.advance(200);
-        let (key, value) = model.pairs.iter().find(|(key, _)| key.starts_with(b"w0/")).unwrap();
-        assert!(wrote(8, 0, key, value));
-        assert!(!wrote(9, 0, key, value) && !wrote(8, 1, key, value));
+        let own = model.pairs.iter().find(|((_, key), _)| key.starts_with(b"w0/"));
+        let ((slot, key), value) = own.unwrap();
+        assert!(wrote(8, 0, *slot, key, value));
+        assert!(!wrote(9, 0, *slot, key, value) && !wrote(8, 1, *slot, key, value));
+        assert!(!wrote(8, 0, (*slot + 1) % SLOTS, key, value));
         let mut other = value.clone();
         other.push(0);
-        assert!(!wrote(8, 0, key, &other) && !wrote(8, 0, b"w0/none", value));
+        assert!(!wrote(8, 0, *slot, key, &other) && !wrote(8, 0, *slot, b"w0/none", value));
     }
 }

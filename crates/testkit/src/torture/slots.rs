@@ -108,6 +108,8 @@ pub enum Task {
     Verify,
     /// `Db::sync`.
     Sync,
+    /// Creating, filling, renaming and dropping a keyspace.
+    Keyspace,
 }
 
 /// Kinds of files of a store.

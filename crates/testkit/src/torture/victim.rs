@@ -4,16 +4,20 @@
 //! Invariants: every answer of the store is in the slots before the next step. Without faults, any
 //! error ends the process with a message and a nonzero exit code.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use esker::fs::OsFs;
-use esker::{Db, Durability, Error, WriteOptions};
+use esker::{Db, Durability, Error, ErrorKind, Keyspace, ReadOptions, WriteOptions};
 
 use super::plan;
 use super::slots::{FileKind, Phase, Slot, Slots, Task};
+use super::temporary;
+use crate::campaign::keyspaces::SLOTS;
+use crate::campaign::ledger;
 use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use crate::rng::SplitMix64;
 
@@ -61,9 +65,9 @@ pub fn copy_path(base: &Path, number: u64) -> PathBuf {
     base.join(format!("copy-{number}"))
 }
 
-/// Ends the process by SIGKILL, whatever its threads are doing.
-fn die() {
-    // The slots are in the page cache, which survives the process.
+/// Ends the process by SIGKILL, whatever its threads are doing. What it has written to files is in
+/// the page cache, which survives the process.
+pub(crate) fn die() {
     let me = rustix::process::getpid();
     rustix::process::kill_process(me, rustix::process::Signal::KILL)
         .expect("cannot kill the own process");
@@ -71,7 +75,7 @@ fn die() {
 }
 
 /// Returns the operation at which a victim ends itself: of any file and kind, or of one.
-fn kill_point(rng: &mut SplitMix64) -> Fault {
+pub(crate) fn kill_point(rng: &mut SplitMix64) -> Fault {
     let part = ["", "", ".wal", ".sst", ".sst", "manifest-", "CURRENT"][rng.below(7) as usize];
     let ops = match rng.below(6) {
         0 => OpMask::of(&[Op::Sync, Op::SyncDir]),
@@ -107,6 +111,14 @@ fn fault(rng: &mut SplitMix64) -> Fault {
     let fault =
         if rng.chance(3) { Fault::for_ever(ops, nth, kind) } else { Fault::once(ops, nth, kind) };
     fault.on(["", "", ".wal", ".sst", "manifest-"][rng.below(5) as usize])
+}
+
+/// A store and its keyspaces, by slot.
+type Store<'a> = (&'a Db, &'a [Keyspace]);
+
+/// Returns whether a transaction failed over another one. It then runs again.
+fn is_contention(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deadlock | ErrorKind::Busy)
 }
 
 struct Victim {
@@ -151,7 +163,7 @@ impl Victim {
     /// Opens the store, works on it and closes it.
     fn run_session(&self, session: u64) {
         self.slots.set(Slot::Phase, Phase::Opening as u64);
-        let db = self.open(session);
+        let (db, keyspaces) = self.open(session);
         self.slots.bump(Slot::Opened);
         for writer in 0..self.writers {
             self.begin(&db, writer);
@@ -162,28 +174,31 @@ impl Victim {
         let over = || working.load(Ordering::Acquire) == 0;
         std::thread::scope(|scope| {
             for writer in 0..self.writers {
-                let (db, stop, working) = (&db, &stop, &working);
+                let (store, stop, working) = ((&db, &keyspaces[..]), &stop, &working);
                 scope.spawn(move || {
-                    self.write(db, writer, session, stop);
+                    self.write(store, writer, session, stop);
                     working.fetch_sub(1, Ordering::Release);
                 });
             }
-            scope.spawn(|| self.read(&db, session, &over));
+            scope.spawn(|| self.read(&db, &keyspaces, session, &over));
             self.run_tasks(&db, session, &over);
         });
         self.slots.set(Slot::Phase, Phase::Closing as u64);
+        drop(keyspaces);
         let closed = db.close();
         self.expect_no_error(closed.err(), "close");
         self.count_faults();
     }
 
-    fn open(&self, session: u64) -> Db {
+    /// Opens the store and its keyspaces.
+    fn open(&self, session: u64) -> (Db, Vec<Keyspace>) {
         let options = plan::options_of(self.params.seed, self.params.round * 1000 + session);
         let path = self.params.base.join("db");
         let mut tries = 0;
         loop {
-            match Db::open_on(self.fs.clone(), &path, options.clone()) {
-                Ok(db) => return db,
+            let opened = Db::open_on(self.fs.clone(), &path, options.clone());
+            match opened.and_then(|db| Ok((plan::open_keyspaces(&db)?, db))) {
+                Ok((keyspaces, db)) => return (db, keyspaces),
                 Err(error) if self.faulty() && tries < 3 => drop(error),
                 Err(error) => broken(&format!("open: {error}")),
             }
@@ -225,13 +240,13 @@ impl Victim {
         self.slots.set(Slot::Tried(writer), last);
     }
 
-    fn write(&self, db: &Db, writer: usize, session: u64, stop: &AtomicBool) {
+    fn write(&self, store: Store<'_>, writer: usize, session: u64, stop: &AtomicBool) {
         let mut rng =
             plan::rng_at(self.params.seed ^ self.params.round, 93 + writer as u64, session);
         let from = self.slots.get(Slot::Acknowledged(writer)) + 1;
         let most = [20, 200, 2_000, 20_000][rng.below(4) as usize];
         for n in from..=from + rng.below(most) {
-            if !self.write_one(db, writer, n) || stop.load(Ordering::Relaxed) {
+            if !self.write_one(store, writer, n) || stop.load(Ordering::Relaxed) {
                 stop.store(true, Ordering::Relaxed);
                 return;
             }
@@ -239,7 +254,7 @@ impl Victim {
                 let key = format!("weak/{writer}/{}", rng.below(40));
                 let value = [&n.to_be_bytes()[..], b"weak"].concat();
                 self.expect_no_error(
-                    db.put_with(key, value, &WriteOptions::NONE).err(),
+                    store.0.put_with(key, value, &WriteOptions::NONE).err(),
                     "unlogged write",
                 );
             }
@@ -249,12 +264,12 @@ impl Victim {
 
     /// Writes a batch until it is acknowledged. Returns `false` when the store refuses all
     /// attempts.
-    fn write_one(&self, db: &Db, writer: usize, n: u64) -> bool {
+    fn write_one(&self, store: Store<'_>, writer: usize, n: u64) -> bool {
         let (ops, durability) = plan::batch(self.params.seed, writer, n);
-        let batch = plan::to_batch(&ops);
         self.slots.set(Slot::Tried(writer), n);
-        for _ in 0..4 {
-            match db.write_with(&batch, &WriteOptions::default().durability(Some(durability))) {
+        let mut failures = 0;
+        while failures < 4 {
+            match self.commit(store, writer, n, (&ops, durability)) {
                 Ok(()) => {
                     self.slots.set(Slot::Acknowledged(writer), n);
                     if durability == Durability::Sync {
@@ -262,25 +277,47 @@ impl Victim {
                     }
                     return true;
                 }
+                Err(error) if is_contention(&error) => continue,
                 Err(error) => self.expect_no_error(Some(error), "write"),
             }
+            failures += 1;
             self.fs.disarm();
         }
         false
     }
 
+    /// Writes batch `n` of a writer, as a batch or as a transaction.
+    fn commit(
+        &self,
+        (db, keyspaces): Store<'_>,
+        writer: usize,
+        n: u64,
+        (ops, durability): (&[ledger::Op], Durability),
+    ) -> esker::Result<()> {
+        match plan::transaction(self.params.seed, writer, n) {
+            None => {
+                let how = WriteOptions::default().durability(Some(durability));
+                db.write_with(&plan::to_batch(keyspaces, ops), &how)
+            }
+            Some(options) => db.transact(options.durability(durability), |transaction| {
+                plan::make_in(transaction, keyspaces, ops)
+            }),
+        }
+    }
+
     /// Reads keys, ranges and snapshots. Every value must be the one written by its batch.
-    fn read(&self, db: &Db, session: u64, over: &dyn Fn() -> bool) {
+    fn read(&self, db: &Db, keyspaces: &[Keyspace], session: u64, over: &dyn Fn() -> bool) {
         let mut rng = plan::rng_at(self.params.seed ^ self.params.round, 97, session);
         while !over() {
             let writer = rng.below(self.writers as u64) as usize;
             let read = if rng.chance(8) {
-                self.read_range(db, writer)
+                self.read_range(db, keyspaces, writer)
             } else {
-                let key = format!("w{writer}/{:04}", rng.below(300)).into_bytes();
-                db.get(&key).map(|value| {
+                let slot = rng.below(u64::from(SLOTS)) as u8;
+                let key = format!("w{writer}/{:04}", rng.below(plan::KEYS + 20)).into_bytes();
+                keyspaces[usize::from(slot)].get(&key).map(|value| {
                     if let Some(value) = value {
-                        self.check(writer, &key, &value, u64::MAX);
+                        self.check(writer, (slot, &key), &value, u64::MAX);
                     }
                 })
             };
@@ -290,10 +327,10 @@ impl Victim {
         }
     }
 
-    fn check(&self, writer: usize, key: &[u8], value: &[u8], most: u64) {
+    fn check(&self, writer: usize, (slot, key): (u8, &[u8]), value: &[u8], most: u64) {
         let n = plan::number_in(value).unwrap_or(u64::MAX);
         let tried = self.slots.get(Slot::Tried(writer));
-        if n > tried.min(most) || !plan::wrote(self.params.seed, writer, key, value) {
+        if n > tried.min(most) || !plan::wrote(self.params.seed, writer, slot, key, value) {
             broken(&format!(
                 "{} has a value of batch {n}, but only {tried} batches were tried",
                 key.escape_ascii()
@@ -301,19 +338,27 @@ impl Victim {
         }
     }
 
-    /// Reads all of a writer's keys at one moment. None may be newer than its counter.
-    fn read_range(&self, db: &Db, writer: usize) -> esker::Result<()> {
+    /// Reads all of a writer's keys in all keyspaces at one moment. None may be newer than its
+    /// counter.
+    fn read_range(&self, db: &Db, keyspaces: &[Keyspace], writer: usize) -> esker::Result<()> {
         let snapshot = db.snapshot();
         let counter = snapshot.get(plan::counter_key(writer))?;
         let counter = counter.map_or(0, |v| plan::number_in(&v).expect("a counter"));
-        let mut before = Vec::new();
-        for pair in snapshot.prefix(format!("w{writer}/"))? {
-            let (key, value) = pair?;
-            if before >= key.to_vec() {
-                broken(&format!("{} is out of order", key.escape_ascii()));
+        let prefix = format!("w{writer}/").into_bytes();
+        for (slot, keyspace) in (0..).zip(keyspaces) {
+            let order = keyspace.key_order();
+            let mut before: Option<Vec<u8>> = None;
+            let options = ReadOptions::default().snapshot(&snapshot);
+            for pair in keyspace.iter_with(&options, (Bound::Unbounded, Bound::Unbounded))? {
+                let (key, value) = pair?;
+                if before.is_some_and(|before| order.compare(&before, &key).is_ge()) {
+                    broken(&format!("{} is out of order", key.escape_ascii()));
+                }
+                if key.starts_with(&prefix) {
+                    self.check(writer, (slot, &key), &value, counter);
+                }
+                before = Some(key);
             }
-            self.check(writer, &key, &value, counter);
-            before = key.to_vec();
         }
         Ok(())
     }
@@ -367,6 +412,10 @@ impl Victim {
             19 => {
                 at(Task::Sync);
                 ("sync", db.sync())
+            }
+            20..22 => {
+                at(Task::Keyspace);
+                ("change a keyspace", temporary::change(db, rng))
             }
             _ => ("wait", Ok(())),
         }

@@ -100,7 +100,7 @@ impl RandomCalls {
     pub(super) fn maintenance(&mut self) {
         let (key, other) = (self.rng.key(), self.rng.key());
         let mut size = 0;
-        let what = self.rng.below(9);
+        let what = self.rng.below(10);
         // SAFETY: handles are null or alive; buffers and strings are borrowed.
         let code = unsafe {
             let db = self.db();
@@ -122,6 +122,13 @@ impl RandomCalls {
                     let policies = [c"leveled", c"tiered", c"fragmented", c"lazy", c"fluid"];
                     let value = policies[key.len() % 5].as_ptr();
                     esker_set_option(db, c"policy".as_ptr(), value, None)
+                }
+                8 => {
+                    let mut text = null_mut();
+                    let code = esker_openmetrics(db, Some(&mut text), None);
+                    assert_eq!(code == OK, !text.is_null());
+                    esker_free(text.cast());
+                    code
                 }
                 _ => {
                     let name = [c"esker.stats", c"leveldb.stats", c"esker.option.policy", c"\xff"];

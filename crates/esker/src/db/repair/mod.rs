@@ -137,7 +137,7 @@ fn rebuild(
     let mut numbers: Vec<u64> = sources.iter().map(|s| s.number).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    report.tables = numbers.len() as u64;
+    report.tables += numbers.len() as u64;
     let oldest_log_age = sources.len() as u64 + 1;
     for (age, source) in (1..).zip(sources.into_iter().rev()) {
         add_table(fs, dir, source, age, &mut salvage);

@@ -19,6 +19,7 @@ use super::parts::{SalvagePart, chains, windows};
 use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId, keyspace_of};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::ops::Ops;
 use crate::base::range_delete::{RangeDeleteRef, RangeDeletes, RangeDeletesBuilder};
 use crate::compaction::TreeLimits;
@@ -27,8 +28,9 @@ use crate::db::table_output::table_options;
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::fs::Fs;
-use crate::iter::retain::{Decision, Retain};
+use crate::iter::rewrite::{EntrySink, InputEntry, Rewrite, RewriteRules};
 use crate::memtable::Memtable;
+use crate::metrics::RewriteCounters;
 use crate::options::Options;
 use crate::table::ReadConfig;
 use crate::tree::output::{NewFile, Output, OutputConfig};
@@ -53,6 +55,36 @@ pub struct Salvage {
     numbers: Arc<AtomicU64>,
     id: u64,
     pairs: u64,
+}
+
+/// Returns the rules of a repair: no operator is called, and nothing expires.
+fn keep_all(counters: &RewriteCounters) -> RewriteRules<'_> {
+    let live = LiveKeys::all(Arc::new(KeyspaceRules::default()));
+    RewriteRules { snapshots: Vec::new(), now_ms: 0, live, filter_level: None, counters }
+}
+
+/// Destination of a merge of parts, which counts the pairs.
+struct RepairSink<'a> {
+    output: &'a mut Output,
+    /// Whether nothing older and no tombstone is left below the output.
+    is_last: bool,
+    pairs: u64,
+    /// The last key.
+    key: Vec<u8>,
+}
+
+impl EntrySink for RepairSink<'_> {
+    fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
+        // Merge operands keep their numbers, which order them.
+        let seqno = if self.is_last && kind != Kind::Merge { 0 } else { seqno };
+        self.output.add(key, seqno, kind, value)?;
+        if self.pairs == 0 || self.key != key {
+            self.pairs += 1;
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+        Ok(())
+    }
 }
 
 /// The keyspaces of a tree other than tree 0.
@@ -279,9 +311,9 @@ impl Salvage {
         for other in &mut self.others {
             other.spill(age)?;
         }
-        let (config, live) = (self.output(0), LiveKeys::all());
-        let order = &self.context.order;
-        let files = flush::write_tables(&self.memtable, order, Vec::new(), live, config)?;
+        let (config, order) = (self.output(0), &self.context.order);
+        let counters = RewriteCounters::default();
+        let files = flush::write_tables(&self.memtable, order, keep_all(&counters), config)?;
         self.context.held.less(self.memtable.len());
         self.memtable =
             Arc::new(Memtable::new(self.options.memtable_kind, self.context.order.clone()));
@@ -362,9 +394,12 @@ impl Salvage {
         let mut all: Vec<Chain> =
             chains(&self.context.order, parts).into_iter().map(Chain::new).collect();
         let mut output = Output::new(self.output(level), Vec::new(), Vec::new());
-        let mut retain = Retain::new(self.context.order.clone(), Vec::new(), deletes.clone());
-        self.pairs = 0;
-        let walked = self.walk(&mut all, &mut retain, is_last, &mut output);
+        let counters = RewriteCounters::default();
+        let (order, rules) = (self.context.order.clone(), keep_all(&counters));
+        let rewrite = Rewrite::new(order, rules, deletes.clone());
+        let mut sink = RepairSink { output: &mut output, is_last, pairs: 0, key: Vec::new() };
+        let walked = self.walk(&mut all, rewrite, &mut sink);
+        self.pairs = sink.pairs;
         all.iter().for_each(|chain| self.context.held.less(chain.held()));
         match walked {
             Ok(()) => Ok(output.finish()?),
@@ -378,9 +413,8 @@ impl Salvage {
     fn walk(
         &mut self,
         all: &mut [Chain],
-        retain: &mut Retain,
-        is_last: bool,
-        output: &mut Output,
+        mut rewrite: Rewrite<'_>,
+        sink: &mut RepairSink<'_>,
     ) -> Walked<()> {
         // Sorted merge list: the chains with a current entry, in the order of their entries.
         let mut by_entry: Vec<usize> = Vec::with_capacity(all.len());
@@ -394,11 +428,9 @@ impl Salvage {
         while let Some(&first) = by_entry.first() {
             let chain = &all[first];
             let (key, (seqno, kind)) = (chain.key(), chain.version());
-            let kept = retain.decide(key, seqno, kind, is_last) != Decision::Drop;
-            if kept && self.keyspaces.keep(self.tree, key) {
-                // Below the last merge nothing older and no tombstone is left.
-                output.add(key, if is_last { 0 } else { seqno }, kind, chain.value())?;
-                self.pairs += 1;
+            if self.keyspaces.keep(self.tree, key) {
+                let (value, bottom) = (chain.value(), sink.is_last);
+                rewrite.add(InputEntry { key, seqno, kind, value, bottom }, sink)?;
             }
             by_entry.remove(0);
             if all[first].advance(&mut self.context)? {
@@ -407,7 +439,7 @@ impl Salvage {
                 by_entry.insert(to, first);
             }
         }
-        Ok(())
+        Ok(rewrite.finish(sink)?)
     }
 
     /// Replaces a part with unsorted entries by parts of the same entries, sorted.

@@ -111,9 +111,16 @@ fn sources_without_manifest(
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     let (mut sources, mut orders) = (Vec::new(), BTreeMap::<TreeId, String>::new());
     for number in numbers {
-        // A table whose properties are damaged is reported when it is opened.
         let path = names::table_path(dir, number);
-        let (tree, order) = Table::identify_tree(&**fs, &path).unwrap_or_default();
+        let (tree, order) = match Table::identify_tree(&**fs, &path) {
+            Ok(identity) => identity,
+            // In another tree its entries would be wrong data.
+            Err(error) => {
+                report.tables += 1;
+                report.lost.push(format!("all entries of a table: {error}"));
+                continue;
+            }
+        };
         let tree = if (tree as usize) < TREES_MAX { tree } else { 0 };
         if tree != 0 {
             if KeyOrder::by_name(&order, &known_orders(options)).is_none() {
@@ -175,6 +182,9 @@ pub fn merge_trees(
         report.entries_held_max += made.entries_held_max;
         report.lost.extend(made.lost);
         edit.next_file = edit.next_file.max(Some(made.next_number));
+        // Merge operands keep their sequence numbers.
+        let newest = made.files.iter().map(|file| file.info.seqno_max).max();
+        edit.last_seqno = edit.last_seqno.max(newest.filter(|seqno| *seqno > 0));
         add_content(edit.tree_mut(made.tree), &limits, level, made.files);
         found.extend(made.keyspaces.into_iter().map(|id| KeyspaceSpec {
             id,
@@ -196,8 +206,8 @@ fn level_for(limits: &TreeLimits, bytes: u64) -> usize {
     (1..LEVELS - 1).find(|level| limits.capacity_bytes(*level) >= bytes).unwrap_or(LEVELS - 1)
 }
 
-/// Adds the content of a tree to `edit`: one run in `level`, with the guards that a compaction would
-/// create.
+/// Adds the content of a tree to `edit`: one run in `level`, with the guards that a compaction
+/// would create.
 fn add_content(edit: &mut VersionEdit, limits: &TreeLimits, level: usize, files: Vec<NewFile>) {
     let mut in_guard = 0;
     for file in files {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::newer::{StoreCheck, TreeOrders};
-use super::state::{Phase, Shared};
+use super::state::{Phase, Shared, State};
 use super::{COMMITTED, ROLLED_BACK, Transaction};
 use crate::db::state::DbInner;
 use crate::error::Result;
@@ -22,8 +22,8 @@ pub(super) type Encoded<'a> = (&'a [u8], u32, u64);
 
 impl Transaction {
     /// Makes the writes visible and durable, all together, as [`Db::write`](crate::Db::write) does
-    /// with a batch. The commit of a transaction without writes takes no lock of the store and
-    /// always succeeds.
+    /// with a batch. The commit of a transaction without writes takes no lock of the store, and
+    /// succeeds unless something was read for an update.
     ///
     /// After `Ok`, `docs/durability.md` describes what a crash can lose. After an error the
     /// transaction is rolled back, and nothing was written, except that after `ReadOnly` or `Io`
@@ -40,15 +40,16 @@ impl Transaction {
         let shared = &self.shared;
         let mut state = shared.active()?;
         if state.batch.is_empty() {
+            let outcome = shared.check_update_reads(&mut state);
             drop(state);
-            shared.end(COMMITTED);
-            return Ok(());
+            shared.end(if outcome.is_ok() { COMMITTED } else { ROLLED_BACK });
+            return outcome;
         }
         // Others get an error from now on, and the batch is checked as it is now.
         state.phase = Phase::Ended("is being committed");
         let batch = std::mem::take(&mut state.batch);
         let reads = std::mem::take(&mut state.reads);
-        let since = shared.snapshot(&mut state).seqno;
+        let since = shared.snapshot(&mut state).seqno();
         drop(state);
         let footprint = Footprint::new(
             shared.id,
@@ -64,12 +65,24 @@ impl Transaction {
 }
 
 impl Shared {
+    /// Checks a transaction without writes that has read something for an update.
+    fn check_update_reads(&self, state: &mut State) -> Result<()> {
+        if !state.has_update_reads {
+            return Ok(());
+        }
+        let since = self.snapshot(state).seqno();
+        StoreCheck::new(self.inner()).refuse_newer(since, state.reads.items(&[]))
+    }
+
     fn commit_batch(&self, batch: &Batch, footprint: Footprint) -> Result<()> {
         let inner = self.inner();
         for keyspace in batch.keyspaces() {
             inner.check_keyspace(keyspace)?;
         }
-        inner.commit_checked(batch.parts()?, self.options.durability, footprint)
+        let (payload, count, user_bytes) = batch.parts()?;
+        let timed = inner.timed_payload(batch);
+        let payload = timed.as_deref().unwrap_or(payload);
+        inner.commit_checked((payload, count, user_bytes), self.options.durability, footprint)
     }
 
     /// Returns the footprint of a transaction that is checked before its operations are committed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::merged::MergedCursor;
 use super::state::Shared;
 use super::target::Target;
+use crate::base::expiry::Moment;
 use crate::error::{Error, Result};
 use crate::read::scan::KeyBounds;
 
@@ -52,7 +53,7 @@ impl TransactionIterator {
         shared: &Arc<Shared>,
         target: &Target<'_>,
         bounds: KeyBounds,
-        at: (u64, bool),
+        at: (Moment, bool),
     ) -> Result<TransactionIterator> {
         let cursor = MergedCursor::new(shared, target, bounds, at)?;
         let (other, failed) = (None, None);

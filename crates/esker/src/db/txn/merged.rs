@@ -19,10 +19,13 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::pending::Pending;
 use super::state::Shared;
-use super::target::Target;
-use crate::base::keyspace::{KeyspaceId, TreeId, stored_bounds};
+use super::target::{OwnKeyspace, Target};
+use crate::base::expiry::Moment;
+use crate::base::keyspace::{KeyspaceId, StoredKey, TreeId, stored_bounds};
 use crate::base::order::KeyOrder;
+use crate::db::tree::InKeyspace;
 use crate::error::Result;
 use crate::read::scan::{DbIterator, KeyBounds, is_within};
 use crate::txn::item::KeyRange;
@@ -56,6 +59,10 @@ enum Next {
 pub(super) struct MergedCursor {
     shared: Arc<Shared>,
     keyspace: KeyspaceId,
+    /// `None`: the default keyspace.
+    place: Option<OwnKeyspace>,
+    /// The moment of the snapshot.
+    moment: Moment,
     tree: TreeId,
     order: KeyOrder,
     bounds: KeyBounds,
@@ -73,17 +80,20 @@ pub(super) struct MergedCursor {
 }
 
 impl MergedCursor {
-    /// Creates a cursor without a position, over the pairs of the snapshot `seqno` within `bounds`.
+    /// Creates a cursor without a position, over the pairs of the snapshot `moment` within
+    /// `bounds`.
     pub fn new(
         shared: &Arc<Shared>,
         target: &Target<'_>,
         bounds: KeyBounds,
-        (seqno, is_tracked): (u64, bool),
+        (moment, is_tracked): (Moment, bool),
     ) -> Result<MergedCursor> {
         Ok(MergedCursor {
-            base: target.iter_at(bounds.clone(), seqno)?,
+            base: target.iter_at(bounds.clone(), moment)?,
             shared: shared.clone(),
             keyspace: target.id(),
+            place: target.to_own(),
+            moment,
             tree: target.tree_id(),
             order: target.order().clone(),
             bounds,
@@ -103,6 +113,8 @@ impl MergedCursor {
             base: self.base.again()?,
             shared: self.shared.clone(),
             keyspace: self.keyspace,
+            place: self.place.clone(),
+            moment: self.moment,
             tree: self.tree,
             order: self.order.clone(),
             bounds: self.bounds.clone(),
@@ -230,10 +242,27 @@ impl MergedCursor {
         if let Some((key, version)) = writes.next(from, self.forward)
             && is_within(&self.order, key, end, self.forward)
         {
-            let value = version.value(state.batch.payload()).map(<[u8]>::to_vec);
-            self.own = Some(OwnWrite { key: key.to_vec(), value });
+            let pending = Pending::new(&writes.resolve(version, state.batch.payload()));
+            let key = key.to_vec();
+            // The value may have to be read.
+            drop(state);
+            let value = self.value_of(&key, pending)?;
+            self.own = Some(OwnWrite { key, value });
         }
         Ok(())
+    }
+
+    /// Returns the value of an own write.
+    fn value_of(&self, key: &[u8], pending: Pending) -> Result<Option<Vec<u8>>> {
+        let inner = self.shared.inner();
+        match &self.place {
+            None => pending.value(inner, None, key, self.moment),
+            Some((keyspace, tree)) => {
+                let of = Some(InKeyspace { tree, rules: &keyspace.rules });
+                let stored = StoredKey::new(keyspace.id, key);
+                pending.value(inner, of, stored.as_slice(), self.moment)
+            }
+        }
     }
 
     /// Returns the side with the next pair.

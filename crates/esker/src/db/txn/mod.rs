@@ -31,10 +31,12 @@ mod iter;
 mod merged;
 mod newer;
 mod options;
+mod pending;
 mod prepared;
 mod retry;
 mod state;
 mod target;
+mod writes;
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -46,7 +48,7 @@ use crate::error::Result;
 use crate::read::Slice;
 use crate::read::scan::KeyBounds;
 use crate::txn::item::Item;
-use crate::write::batch::{check_key, check_value};
+use crate::write::batch::check_key;
 use state::{Shared, State};
 use target::Target;
 
@@ -169,13 +171,19 @@ impl Transaction {
         }
         target.with_stored(key, |stored| {
             let mut state = shared.active()?;
-            if let Some(version) = state.own(&target, key) {
-                return Ok(version.value(state.batch.payload()).map(Slice::copied));
+            let own = state.own(&target, key);
+            if own.is_none() {
+                self.note_read(&mut state, &target, stored, for_update)?;
             }
-            self.note_read(&mut state, &target, stored, for_update)?;
-            let snapshot = shared.snapshot(&mut state);
+            let (snapshot, of) = (shared.snapshot(&mut state), target.in_keyspace());
             drop(state);
-            shared.inner().get_at(target.tree(), stored, Some(snapshot.seqno), true)
+            match own {
+                Some(own) => {
+                    let value = own.value(shared.inner(), of, stored, snapshot.moment)?;
+                    Ok(value.map(|value| Slice::copied(&value)))
+                }
+                None => shared.inner().get_at(of, stored, Some(snapshot.moment), true),
+            }
         })
     }
 
@@ -196,61 +204,8 @@ impl Transaction {
             self.shared.lock(state, target, &target.item(stored, for_update))?;
         }
         state.reads.add_key(target.tree_id(), stored);
+        state.has_update_reads |= for_update;
         Ok(())
-    }
-
-    /// Sets `key` to `value` at the commit. Later reads of the transaction see it at once.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a key over 1 MiB or a value over 1 GiB, when the transaction would
-    /// have more than just under 4 GiB or 2^32 - 1 operations, or after its end; `ReadOnly`. In a
-    /// pessimistic transaction also `Busy`, `Deadlock` and `Conflict`, as for
-    /// [`Transaction::get_for_update`]. An error changes nothing.
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write_at(None, key.as_ref(), Some(value.as_ref()))
-    }
-
-    /// Does the same as [`Transaction::put`], in a keyspace.
-    pub fn put_in(
-        &self,
-        keyspace: &Keyspace,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.write_at(Some(keyspace), key.as_ref(), Some(value.as_ref()))
-    }
-
-    /// Deletes `key` at the commit. The key need not exist.
-    ///
-    /// # Errors
-    /// As [`Transaction::put`].
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_at(None, key.as_ref(), None)
-    }
-
-    /// Does the same as [`Transaction::delete`], in a keyspace.
-    pub fn delete_in(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_at(Some(keyspace), key.as_ref(), None)
-    }
-
-    fn write_at(
-        &self,
-        keyspace: Option<&Keyspace>,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<()> {
-        let shared = &self.shared;
-        let target = Target::new(&shared.db, keyspace)?;
-        check_key(key)?;
-        check_value(value.unwrap_or_default())?;
-        shared.inner().check_writable()?;
-        let mut state = shared.active()?;
-        if shared.options.is_pessimistic() {
-            target.with_stored(key, |stored| {
-                shared.lock(&mut state, &target, &target.item(stored, true))
-            })?;
-        }
-        shared.write(&mut state, &target, key, value)
     }
 
     /// Deletes every key in `[start, end)` at the commit. An empty or inverted range deletes
@@ -364,7 +319,7 @@ impl Transaction {
         }
         let snapshot = shared.snapshot(&mut state);
         drop(state);
-        TransactionIterator::new(shared, &target, bounds, (snapshot.seqno, is_tracked))
+        TransactionIterator::new(shared, &target, bounds, (snapshot.moment, is_tracked))
     }
 
     /// Sets a savepoint, to which [`Transaction::rollback_to_savepoint`] returns. Savepoints nest.

@@ -19,12 +19,13 @@ use std::sync::Arc;
 use super::newer::TreeOrders;
 use super::state::{Phase, Shared, State};
 use super::{PREPARED, ROLLED_BACK, Transaction};
+use crate::base::key::Kind;
 use crate::base::keyspace::{KeyspaceState, StoredKey, stored_bounds};
-use crate::base::ops;
+use crate::base::ops::{self, Ops};
 use crate::db::Db;
 use crate::db::keyspace::KeyspaceOptions;
 use crate::db::state::DbInner;
-use crate::db::tree::Tree;
+use crate::db::tree::{InKeyspace, Tree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
 use crate::tree::catalog::{NAME_BYTES_MAX, PREPARED_KEYSPACE};
@@ -42,7 +43,8 @@ impl Transaction {
     ///
     /// Until then, other transactions cannot write what it has written or read, and cannot read
     /// what it writes for an update: their commits return `Conflict`, and pessimistic ones wait for
-    /// its locks. Plain writes are not stopped; the commit writes over them.
+    /// its locks. Plain writes are not stopped; the commit writes over them. The time to live of a
+    /// pair begins with this call.
     ///
     /// ```
     /// use esker::{Db, Options, TransactionOptions};
@@ -100,12 +102,14 @@ impl Shared {
             inner.check_keyspace(keyspace)?;
         }
         let (keyspace, _) = inner.make_prepared_keyspace()?;
-        let since = self.snapshot(state).seqno;
+        let since = self.snapshot(state).seqno();
         // Others get an error from now on.
         state.phase = Phase::Ended("is being prepared");
         let batch = std::mem::take(&mut state.batch);
         let reads = std::mem::take(&mut state.reads);
         let (operations, ..) = batch.parts()?;
+        let timed = inner.timed_payload(&batch);
+        let operations = timed.as_deref().unwrap_or(operations);
         let record = encode(&reads, operations);
         check_value(&record)?;
         // Marked before the check: a commit that comes between the two meets the locks.
@@ -171,7 +175,8 @@ impl DbInner {
     pub fn load_prepared(&self) -> Result<()> {
         let Some((keyspace, tree)) = self.prepared_keyspace() else { return Ok(()) };
         let bounds = stored_bounds(keyspace.id, (Bound::Unbounded, Bound::Unbounded));
-        let iter = self.iter_at(Some(&tree), bounds, None, true)?;
+        let of = InKeyspace { tree: &tree, rules: &keyspace.rules };
+        let iter = self.iter_at(Some(of), bounds, None, true)?;
         let mut iter = iter.in_keyspace(keyspace.id);
         iter.seek_to_first()?;
         while iter.valid() {
@@ -224,10 +229,14 @@ impl DbInner {
         let (mut payload, mut count) = (Vec::new(), 0);
         if commits {
             let stored = StoredKey::new(keyspace.id, name.as_bytes());
-            let value = self.get_at(Some(&tree), stored.as_slice(), None, true)?;
+            let of = InKeyspace { tree: &tree, rules: &keyspace.rules };
+            let value = self.get_at(Some(of), stored.as_slice(), None, true)?;
             let value = value.ok_or_else(|| missing(name))?;
             let record = PreparedRecord::decode(&value);
             let record = record.map_err(|error| error.with_path(&self.dir))?;
+            if Ops::new(record.operations).flatten().any(|op| op.kind == Kind::PutExpiring) {
+                self.rules.clock.mark_used();
+            }
             payload.extend_from_slice(record.operations);
             count = record.count;
         }

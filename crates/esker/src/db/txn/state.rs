@@ -18,9 +18,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::newer::{StoreCheck, conflict};
 use super::options::TransactionOptions;
+use super::pending::Pending;
 use super::target::Target;
 use crate::base::keyspace::{KeyspaceId, PREFIX_BYTES, keyspace_of};
 use crate::base::ops::Ops;
@@ -49,6 +51,27 @@ pub(super) enum Phase {
     Ended(&'static str),
 }
 
+/// A write of one key.
+#[derive(Clone, Copy)]
+pub(super) enum Write<'a> {
+    /// A put, and its time to live if it states one.
+    Put(&'a [u8], Option<Duration>),
+    /// A merge of an operand.
+    Merge(&'a [u8]),
+    /// A delete.
+    Delete,
+}
+
+impl Write<'_> {
+    /// Returns the value or the operand.
+    pub fn value(&self) -> &[u8] {
+        match self {
+            Write::Put(value, _) | Write::Merge(value) => value,
+            Write::Delete => &[],
+        }
+    }
+}
+
 /// A transaction, shared with its iterators.
 pub(super) struct Shared {
     pub db: Db,
@@ -71,6 +94,8 @@ pub(super) struct State {
     pub reads: Reads,
     /// Whether something was read that `reads` does not have.
     pub has_free_reads: bool,
+    /// Whether something was read for an update, so that a commit without writes is checked too.
+    pub has_update_reads: bool,
     pub owner: LockOwner,
     watches_ranges: bool,
     is_released: bool,
@@ -96,6 +121,7 @@ impl Shared {
             savepoints: Vec::new(),
             reads: Reads::default(),
             has_free_reads: false,
+            has_update_reads: false,
             owner: LockOwner::new(id),
             watches_ranges,
             is_released: false,
@@ -182,7 +208,7 @@ impl Shared {
             self.snapshot(state);
             return Ok(());
         };
-        let since = snapshot.seqno;
+        let since = snapshot.seqno();
         if inner.visible_seqno() == since || !StoreCheck::new(inner).is_newer(since, item)? {
             return Ok(());
         }
@@ -206,29 +232,37 @@ impl Shared {
         changed
     }
 
-    /// Adds a put of `value`, or a delete. The key and the value have allowed lengths.
+    /// Adds a write of `key`. The key and the value have allowed lengths.
     pub fn write(
         &self,
         state: &mut State,
         target: &Target<'_>,
         key: &[u8],
-        value: Option<&[u8]>,
+        write: Write<'_>,
     ) -> Result<()> {
         self.change(state, |state| {
             let op = state.batch.len() as u32;
-            match value {
-                Some(value) => state.batch.put_at(target.keyspace(), key, value),
-                None => state.batch.delete_at(target.keyspace(), key),
+            let keyspace = target.keyspace();
+            match write {
+                Write::Put(value, None) => state.batch.put_at(keyspace, key, value),
+                Write::Put(value, Some(ttl)) => {
+                    state.batch.put_with_ttl_at(keyspace, key, value, ttl);
+                }
+                Write::Merge(operand) => state.batch.merge_at(keyspace, key, operand),
+                Write::Delete => state.batch.delete_at(keyspace, key),
             }
             if let Some(error) = state.batch.take_error() {
                 return Err(error);
             }
-            let version = match value {
-                Some(value) => Version::put(op, state.batch.size_bytes(), value.len()),
-                None => Version::delete(op),
-            };
-            let savepoint = state.last_savepoint();
-            state.writes_in(target).add(key, version, savepoint);
+            let (bytes, savepoint) = (state.batch.size_bytes(), state.last_savepoint());
+            let writes = state.writes_in(target);
+            match write {
+                Write::Put(value, _) => {
+                    writes.add(key, Version::put(op, bytes, value.len()), savepoint);
+                }
+                Write::Merge(operand) => writes.merge(key, op, (bytes, operand.len()), savepoint),
+                Write::Delete => writes.add(key, Version::delete(op), savepoint),
+            }
             Ok(())
         })
     }
@@ -264,9 +298,10 @@ impl Shared {
 }
 
 impl State {
-    /// Returns the transaction's own version of `key`, if it wrote the key.
-    pub fn own(&self, target: &Target<'_>, key: &[u8]) -> Option<Version> {
-        self.writes.get(&target.id())?.get(key)
+    /// Returns what the transaction has written of `key`, if it wrote the key.
+    pub fn own(&self, target: &Target<'_>, key: &[u8]) -> Option<Pending> {
+        let writes = self.writes.get(&target.id())?;
+        Some(Pending::new(&writes.resolve(writes.get(key)?, self.batch.payload())))
     }
 
     /// Returns the writes in a keyspace, if there are any.
@@ -309,6 +344,7 @@ impl State {
         }
         for writes in self.writes.values_mut() {
             writes.roll_back_ranges(mark.count);
+            writes.roll_back_operands(mark.count);
         }
         self.batch.truncate(mark);
     }

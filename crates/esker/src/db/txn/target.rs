@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
+use crate::base::expiry::Moment;
 use crate::base::keyspace::{KeyspaceId, KeyspaceState, StoredKey, TreeId, stored_bounds};
+use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::order::KeyOrder;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
 use crate::db::state::DbInner;
-use crate::db::tree::Tree;
+use crate::db::tree::{InKeyspace, Tree};
 use crate::error::{Error, Result};
 use crate::read::scan::{DbIterator, KeyBounds};
+use crate::tree::catalog::DEFAULT_KEYSPACE;
 use crate::txn::item::{Item, KeyRange};
+
+/// A keyspace other than the default one, and its tree.
+pub(super) type OwnKeyspace = (Arc<KeyspaceState>, Arc<Tree>);
 
 /// A keyspace of the transaction's store.
 #[derive(Clone, Copy)]
@@ -48,9 +54,24 @@ impl<'a> Target<'a> {
         self.own.map(|(state, _)| state)
     }
 
-    /// Returns the tree, or `None` for tree 0.
-    pub fn tree(&self) -> Option<&'a Tree> {
-        self.own.map(|(_, tree)| &**tree)
+    /// Returns the keyspace for a read, or `None` for the default keyspace.
+    pub fn in_keyspace(&self) -> Option<InKeyspace<'a>> {
+        self.own.map(|(state, tree)| InKeyspace { tree, rules: &state.rules })
+    }
+
+    /// Returns the state and the tree of the keyspace, or `None` for the default keyspace.
+    pub fn to_own(self) -> Option<OwnKeyspace> {
+        self.own.map(|(state, tree)| (state.clone(), tree.clone()))
+    }
+
+    /// Returns the rules of the keyspace.
+    pub fn rules(&self) -> &'a Arc<KeyspaceRules> {
+        self.own.map_or(&self.inner.rules, |(state, _)| &state.rules)
+    }
+
+    /// Returns the name of the keyspace.
+    pub fn name(&self) -> Arc<str> {
+        self.own.map_or_else(|| Arc::from(DEFAULT_KEYSPACE), |(state, _)| state.name())
     }
 
     /// Returns the number of the tree.
@@ -90,10 +111,10 @@ impl<'a> Target<'a> {
         Item::Key { tree: self.tree_id(), key, is_write }
     }
 
-    /// Returns an iterator over the pairs within `bounds` at `seqno`.
-    pub fn iter_at(&self, bounds: KeyBounds, seqno: u64) -> Result<DbIterator> {
+    /// Returns an iterator over the pairs within `bounds` at a moment.
+    pub fn iter_at(&self, bounds: KeyBounds, at: Moment) -> Result<DbIterator> {
         let KeyRange { lo, hi, .. } = self.stored_range(bounds);
-        let iter = self.inner.iter_at(self.tree(), (lo, hi), Some(seqno), true)?;
+        let iter = self.inner.iter_at(self.in_keyspace(), (lo, hi), Some(at), true)?;
         Ok(match self.own {
             None => iter,
             Some((state, _)) => iter.in_keyspace(state.id),

@@ -14,11 +14,13 @@
 //! Offsets are u16, or u32 if flagged. A word is a sequence number and a kind. Width 0: every row
 //! is a put at sequence number 0. Width 4: differences from the base word.
 //!
-//! Invariants: after `parse`, every offset is in bounds and ascending, and every kind is known.
+//! Invariants: after `parse`, every offset is in bounds and ascending, every kind is known, and the
+//! value of a put that expires has a time.
 
 use std::cmp::Ordering;
 
-use crate::base::coding::{Reader, put_u32, put_u64};
+use crate::base::coding::{Reader, put_u32, put_u64, u16_at, u32_at, u64_at};
+use crate::base::expiry::TIME_BYTES;
 use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo, has_prefix, head, shared_prefix_len};
 use crate::base::rows::{KeyBuf, Row};
 
@@ -44,7 +46,8 @@ pub struct Columnar {
     values_at: usize,
     words: Words,
     wide: bool,
-    /// Largest sequence number, if every row is a put and no key repeats the previous one.
+    /// Largest sequence number, if every row is a put that does not expire and no key repeats the
+    /// previous one.
     plain_up_to: Option<SeqNo>,
 }
 
@@ -66,21 +69,6 @@ enum Words {
     Zero,
     Narrow { base: u64, at: usize },
     Wide { at: usize },
-}
-
-#[inline]
-fn u64_at(data: &[u8], at: usize) -> u64 {
-    data[at..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
-#[inline]
-fn u32_at(data: &[u8], at: usize) -> u32 {
-    data[at..].first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes))
-}
-
-#[inline]
-fn u16_at(data: &[u8], at: usize) -> u16 {
-    data[at..].first_chunk::<2>().map_or(0, |bytes| u16::from_le_bytes(*bytes))
 }
 
 /// Assigns the columns one after the other.
@@ -197,6 +185,11 @@ impl Columnar {
         let mut newest_put = Some(0);
         for row in 0..self.rows {
             let word = self.word_checked(data, row).ok_or("a row's kind is unknown")?;
+            if word as u8 == Kind::PutExpiring as u8
+                && (self.row(data, row).value_bytes as usize) < TIME_BYTES
+            {
+                return Err("a row that expires has no time");
+            }
             let newer = |newest: SeqNo| newest.max(word >> 8);
             newest_put = newest_put.filter(|_| word as u8 == Kind::Put as u8).map(newer);
         }
@@ -228,7 +221,7 @@ impl Columnar {
             }
             Words::Wide { at } => u64_at(data, at + row * 8),
         };
-        (word as u8 == Kind::Put as u8 || word as u8 == Kind::Delete as u8).then_some(word)
+        Kind::is_of_entries(word as u8).then_some(word)
     }
 
     /// Reports whether a row has the same key as the previous row.
@@ -239,8 +232,8 @@ impl Columnar {
         })
     }
 
-    /// Reports whether every row is a put at or below `snapshot` and no key repeats the previous
-    /// one.
+    /// Reports whether every row is a put at or below `snapshot` that does not expire, and no key
+    /// repeats the previous one.
     #[inline]
     pub(super) fn is_plain(&self, snapshot: SeqNo) -> bool {
         self.plain_up_to.is_some_and(|newest| newest <= snapshot)

@@ -8,11 +8,12 @@
 //! ```
 //!
 //! Invariants: after `parse`, `starts` has the first byte of every row, every length in a row is in
-//! bounds, and a restart row shares nothing.
+//! bounds, a restart row shares nothing, and the value of a put that expires has a time.
 
 use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_varint};
+use crate::base::expiry::TIME_BYTES;
 use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo, shared_prefix_len};
 use crate::base::order::KeyOrder;
 use crate::base::rows::{KeyBuf, Row};
@@ -75,8 +76,11 @@ impl Delta {
                 return Err("a key is too long");
             }
             let kind = entry.row.word as u8;
-            if kind != Kind::Put as u8 && kind != Kind::Delete as u8 {
+            if !Kind::is_of_entries(kind) {
                 return Err("a row's kind is unknown");
+            }
+            if kind == Kind::PutExpiring as u8 && (entry.row.value_bytes as usize) < TIME_BYTES {
+                return Err("a row that expires has no time");
             }
         }
         if reader.is_empty() {

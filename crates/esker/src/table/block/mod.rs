@@ -137,8 +137,8 @@ impl Block {
         self.data().as_ptr().addr()
     }
 
-    /// Returns true only if every row is a put at or below `snapshot` with a key that differs from
-    /// the previous row's key.
+    /// Returns true only if every row is a put at or below `snapshot` that does not expire, with a
+    /// key that differs from the previous row's key.
     #[inline]
     pub fn is_plain(&self, snapshot: SeqNo) -> bool {
         match self.layout() {

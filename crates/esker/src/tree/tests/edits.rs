@@ -8,11 +8,17 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..20)
 }
 
+/// Returns a number of puts that expire, and the time at which all have expired.
+fn expiry() -> impl Strategy<Value = (u64, Option<u64>)> {
+    let some = (1..=u64::MAX, prop::option::of(0..u64::MAX));
+    prop_oneof![Just((0u64, None::<u64>)), some]
+}
+
 fn slice() -> impl Strategy<Value = AddedSlice> {
     let file = prop_oneof![
         any::<u64>().prop_map(AddedFile::Existing),
-        (any::<u64>(), bytes(), bytes(), prop::array::uniform9(any::<u64>())).prop_map(
-            |(number, smallest, largest, n)| {
+        (any::<u64>(), bytes(), bytes(), prop::array::uniform9(any::<u64>()), expiry()).prop_map(
+            |(number, smallest, largest, n, (expiring, expires_ms))| {
                 let info = TableInfo {
                     table_id: n[0],
                     size_bytes: n[1],
@@ -25,6 +31,8 @@ fn slice() -> impl Strategy<Value = AddedSlice> {
                     seqno_max: n[6],
                     raw_bytes: n[7],
                     content_hash: n[8],
+                    expiring,
+                    expires_ms,
                 };
                 AddedFile::New { number, info }
             }

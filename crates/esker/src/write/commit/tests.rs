@@ -28,6 +28,9 @@ impl CommitHooks for Broken {
     fn publish_hints(&self, _: Arc<Hints>) {}
     fn request_hint_search(&self, _: Vec<u8>) {}
     fn close_log(&self, _: LogWriter) {}
+    fn wait_recovered(&self, _: Option<Instant>) -> Result<()> {
+        Ok(())
+    }
     fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -43,6 +46,7 @@ fn committer() -> Committer {
         ),
         others_bytes: 0,
         next_seqno: 1,
+        recovered: false,
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(KeyOrder::Bytewise, &Thresholds::default()),
@@ -67,6 +71,9 @@ fn lock_precedes_writers_that_arrive_later() {
         fn publish_hints(&self, _: Arc<Hints>) {}
         fn request_hint_search(&self, _: Vec<u8>) {}
         fn close_log(&self, _: LogWriter) {}
+        fn wait_recovered(&self, _: Option<Instant>) -> Result<()> {
+            Ok(())
+        }
         fn counters(&self) -> &Counters {
             &self.0
         }

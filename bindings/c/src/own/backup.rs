@@ -1,0 +1,153 @@
+//! `esker_backup` and the other functions on a directory of backups.
+//!
+//! Invariants: the engine defines the rules of a backup directory; a failed call makes no backup and
+//! no store.
+
+use std::ffi::{CString, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::time::UNIX_EPOCH;
+
+use esker::{BackupInfo, BackupOptions, Db};
+
+use super::options::esker_options_t;
+use super::store::{esker_db_t, fs_of, on};
+use crate::failure::{Failure, Outcome, attempt, there};
+use crate::ffi;
+
+/// Receives a backup: state, its number, its directory, the number of its tables, their size in
+/// bytes, the time of its creation in milliseconds since 1970 (-1 if unknown), and the reason if
+/// the identity of its store could not be read, else NULL. The texts are valid only during the
+/// call.
+pub type esker_visit_backup_t =
+    Option<unsafe extern "C" fn(*mut c_void, u64, *const c_char, u64, u64, i64, *const c_char)>;
+
+/// Adds a backup of all writes so far to the backup directory `path`, which is created if it is
+/// missing. Copies only tables that the previous backup does not have, and reads all tables back. A
+/// backup directory belongs to one store; a `take_over` other than 0 assigns it to this store. Sets
+/// `*number` to the number of the backup, and `*copied_bytes` to the size of the copied tables, in
+/// bytes; both may be NULL. Fails with `ESKER_INCOMPATIBLE` if the directory belongs to another
+/// store, with `ESKER_INVALID_ARGUMENT` if it has other content or is inside a store, and with
+/// `ESKER_LOCKED` during another backup into it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_backup(
+    db: Option<&esker_db_t>,
+    path: *const c_char,
+    take_over: u8,
+    number: Option<&mut u64>,
+    copied_bytes: Option<&mut u64>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe {
+        on(db, message, |db| {
+            let options = BackupOptions::default().take_over(take_over != 0);
+            let report = db.backup_with(ffi::path(path)?, &options)?;
+            if let Some(number) = number {
+                *number = report.number;
+            }
+            if let Some(copied_bytes) = copied_bytes {
+                *copied_bytes = report.copied_bytes;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Calls `visit` for each backup in the backup directory `path`, oldest first. Of the `options`,
+/// which may be NULL, only the file system is used. Fails with `ESKER_NOT_FOUND` if there is no
+/// such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_backups(
+    path: *const c_char,
+    options: Option<&esker_options_t>,
+    state: *mut c_void,
+    visit: esker_visit_backup_t,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let visit = there(visit, "function that receives the backups")?;
+        // SAFETY: the caller meets the header's contract for strings.
+        let path = unsafe { ffi::path(path) }?;
+        for backup in Db::backups_on(fs_of(options), path)? {
+            let problem = backup.problem.as_ref().map(|problem| problem.to_string());
+            let problem = problem.map(|problem| text(problem.as_bytes())).transpose()?;
+            let place = text(backup.path.as_os_str().as_bytes())?;
+            let problem = problem.as_ref().map_or(std::ptr::null(), |problem| problem.as_ptr());
+            let (number, tables, bytes) = (backup.number, backup.tables, backup.table_bytes);
+            let created = created_ms(&backup);
+            // SAFETY: the function and `state` belong together by the caller's contract; the texts
+            // outlive the call.
+            unsafe { visit(state, number, place.as_ptr(), tables, bytes, created, problem) };
+        }
+        Ok(())
+    });
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}
+
+fn text(bytes: &[u8]) -> Outcome<CString> {
+    CString::new(bytes).map_err(|_| Failure::invalid("a text of the backup has a zero byte"))
+}
+
+/// Returns the time of creation in milliseconds since 1970, or -1 if it is unknown.
+fn created_ms(backup: &BackupInfo) -> i64 {
+    let since = backup.created.and_then(|created| created.duration_since(UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(-1)
+}
+
+/// Removes the oldest backups in the backup directory `path` until `keep` are left. The remaining
+/// backups stay complete. Sets `*removed` to the number of removed backups; it may be NULL. Of the
+/// `options`, which may be NULL, only the file system is used. Fails with `ESKER_INVALID_ARGUMENT`
+/// if `keep` is 0 or the directory has other content, and with `ESKER_NOT_FOUND` if there is no
+/// such directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_prune_backups(
+    path: *const c_char,
+    options: Option<&esker_options_t>,
+    keep: usize,
+    removed: Option<&mut u64>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let report = Db::prune_backups_on(fs_of(options), ffi::path(path)?, keep)?;
+            if let Some(removed) = removed {
+                *removed = report.removed.len() as u64;
+            }
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Creates a store in the directory `into`, which must not exist, from the backup `number` in the
+/// backup directory `path`, or from the newest backup if `number` is 0. Every table is read back
+/// and compared. Sets `*restored` to the number of the backup; it may be NULL. Of the `options`,
+/// which may be NULL, only the file system and the key orders are used. Fails with
+/// `ESKER_NOT_FOUND` if there is no such backup, with `ESKER_INVALID_ARGUMENT` if `into` exists,
+/// and with `ESKER_CORRUPTION` if the backup is damaged.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_restore(
+    path: *const c_char,
+    number: u64,
+    into: *const c_char,
+    options: Option<&esker_options_t>,
+    restored: Option<&mut u64>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let (path, into) = (ffi::path(path)?, ffi::path(into)?);
+            let chosen = options.map(|options| options.options.clone()).unwrap_or_default();
+            let number = Some(number).filter(|number| *number != 0);
+            let from = Db::restore_on(fs_of(options), path, number, into, chosen)?;
+            if let Some(restored) = restored {
+                *restored = from;
+            }
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}

@@ -1,0 +1,87 @@
+//! Nulls in every argument of the functions on transactions and backups, and of the functions that
+//! have a variant on keyspaces.
+//!
+//! Invariants: a failure is a code with a message; no call crashes.
+
+use std::ptr::{null, null_mut};
+
+use esker_c::own::backup::*;
+use esker_c::own::db::*;
+use esker_c::own::read::*;
+use esker_c::own::store::*;
+use esker_c::own::transaction::*;
+use esker_c::own::transaction_data::*;
+
+use crate::common::taken;
+use crate::{INVALID, refused};
+
+#[test]
+fn null_handles_return_error_from_functions_on_many_keys_and_ranges() {
+    refused! {
+        esker_remove(None, null(), 0, None);
+        esker_delete_range(None, null(), 0, null(), 0, 0);
+        esker_multi_get(None, 0, null(), null(), null_mut(), null_mut());
+        esker_multi_get(None, 1, null(), null(), null_mut(), null_mut());
+        esker_contains(None, null(), 0, Some(&mut 0));
+        esker_openmetrics(None, Some(&mut null_mut()));
+        esker_openmetrics(None, None);
+    }
+}
+
+#[test]
+fn null_handles_return_error_from_backup_functions() {
+    refused! {
+        esker_backup(None, c"x".as_ptr(), 0, None, None);
+        esker_backup(None, null(), 0, None, None);
+        esker_backups(null(), None, null_mut(), None);
+        esker_backups(c"x".as_ptr(), None, null_mut(), None);
+        esker_prune_backups(null(), None, 1, None);
+        esker_restore(null(), 0, c"x".as_ptr(), None, None);
+        esker_restore(c"x".as_ptr(), 0, null(), None, None);
+    }
+}
+
+#[test]
+fn null_handles_return_error_from_transaction_functions() {
+    let (mut value, mut len, mut iter) = (null_mut(), 0, null_mut());
+    refused! {
+        esker_transaction_options_set_isolation(None, 0);
+        esker_transaction_options_set_concurrency(None, 0);
+        esker_transaction_options_set_lock_timeout_ms(None, 0);
+        esker_transaction_options_set_durability(None, 0);
+        esker_transaction_begin(None, None, Some(&mut null_mut()));
+        esker_transaction_begin(None, None, None);
+        esker_transaction_savepoint(None);
+        esker_transaction_rollback_to_savepoint(None);
+        esker_transaction_pop_savepoint(None);
+        esker_transaction_commit(None);
+        esker_transaction_rollback(None);
+        esker_transaction_prepare(None, c"x".as_ptr());
+        esker_prepared_transactions(None, null_mut(), None);
+        esker_commit_prepared(None, c"x".as_ptr());
+        esker_rollback_prepared(None, null());
+        esker_transaction_get(None, null(), 0, Some(&mut value), Some(&mut len));
+        esker_transaction_get(None, null(), 0, None, None);
+        esker_transaction_get_in(None, None, null(), 0, Some(&mut value), Some(&mut len));
+        esker_transaction_get_for_update(None, null(), 1, Some(&mut value), Some(&mut len));
+        esker_transaction_get_for_update_in(None, None, null(), 0, Some(&mut value), None);
+        esker_transaction_put(None, null(), 0, null(), 0);
+        esker_transaction_put_in(None, None, null(), 0, null(), 0);
+        esker_transaction_delete(None, null(), 0);
+        esker_transaction_delete_in(None, None, null(), 0);
+        esker_transaction_delete_range(None, null(), 0, null(), 0);
+        esker_transaction_delete_range_in(None, None, null(), 0, null(), 0);
+        esker_transaction_iter_create(None, null(), 0, null(), 0, Some(&mut iter));
+        esker_transaction_iter_create(None, null(), 0, null(), 0, None);
+        esker_transaction_iter_create_in(None, None, null(), 0, null(), 0, Some(&mut iter));
+    }
+    assert!(value.is_null() && iter.is_null());
+}
+
+#[test]
+fn null_transactions_are_ignored_by_functions_without_error_code() {
+    assert_eq!(esker_transaction_id(None), 0);
+    esker_transaction_destroy(None);
+    esker_transaction_options_destroy(None);
+    esker_transaction_options_destroy(Some(esker_transaction_options_create()));
+}

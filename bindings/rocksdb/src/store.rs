@@ -1,0 +1,303 @@
+//! An open store with its column families, and how it is opened.
+//!
+//! Invariants:
+//! 1. Column family `default` is the default keyspace. Every other column family is the keyspace of
+//!    the same name, and has the keyspace's number.
+//! 2. A store opened for writing was opened with every column family that it has.
+//! 3. Calls from within the store's own comparator are refused.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use esker::{Batch, Db, KeyBounds, KeyOrder, Keyspace, Snapshot, WriteOptions};
+use esker_bindings::calling::{self, Functions};
+use esker_c::failure::{Failure, Outcome, there};
+
+use crate::failure::{missing_is_invalid, read_only, refusal};
+use crate::objects::Transform;
+use crate::options::rocksdb_options_t;
+use crate::rep::{Record, Rep};
+
+/// The name of the default column family.
+pub const DEFAULT: &str = "default";
+
+/// A column family of an open store.
+pub struct Family {
+    /// The keyspace.
+    pub keyspace: Keyspace,
+    /// Prefix extractor of the options with which it was opened.
+    pub prefix: Option<Arc<Transform>>,
+}
+
+impl Family {
+    /// Returns the number of the column family.
+    pub fn id(&self) -> u32 {
+        self.keyspace.id()
+    }
+}
+
+/// An open store.
+pub struct Store {
+    /// The store.
+    pub db: Db,
+    /// The column family `default`.
+    pub default: Arc<Family>,
+    families: RwLock<HashMap<u32, Arc<Family>>>,
+    functions: Functions,
+    is_read_only: bool,
+    /// Names of live transactions.
+    names: Mutex<BTreeSet<String>>,
+    /// Names of the settings that have no effect.
+    pub accepted: Vec<&'static str>,
+}
+
+/// A handle of a store.
+pub struct rocksdb_t {
+    pub(crate) store: Arc<Store>,
+}
+
+impl rocksdb_t {
+    /// Returns the store. Fails for a null handle, and within the store's own comparator.
+    #[inline]
+    pub(crate) fn open(db: Option<&rocksdb_t>) -> Outcome<&Arc<Store>> {
+        let store = &there(db, "store")?.store;
+        if calling::is_within(&store.functions) {
+            return Err(Failure::invalid(
+                "a comparator must not use its own store: it is called in the middle of a call on \
+                 it",
+            ));
+        }
+        Ok(store)
+    }
+
+    /// Returns the store, if it was opened for writing.
+    #[inline]
+    pub(crate) fn writable(db: Option<&rocksdb_t>) -> Outcome<&Arc<Store>> {
+        let store = rocksdb_t::open(db)?;
+        if store.is_read_only { Err(read_only()) } else { Ok(store) }
+    }
+}
+
+/// What is opened.
+pub struct Opening<'a> {
+    /// Options of the store.
+    pub options: &'a rocksdb_options_t,
+    /// Directory.
+    pub path: &'a Path,
+    /// Column families with their options.
+    pub families: Vec<(String, &'a rocksdb_options_t)>,
+    /// Whether the store is opened for reading.
+    pub is_read_only: bool,
+}
+
+impl Opening<'_> {
+    /// Opens the store. Returns it with its column families, in the order in which they were named.
+    pub fn open(&self) -> Outcome<(Arc<Store>, Vec<Arc<Family>>)> {
+        let default = self.families.iter().find(|(name, _)| name == DEFAULT);
+        let (_, default) =
+            default.ok_or_else(|| Failure::invalid("Default column family not specified"))?;
+        let orders = self.families.iter().map(|(_, options)| options.order());
+        let orders: Vec<KeyOrder> =
+            orders.filter(|order| matches!(order, KeyOrder::Custom(_))).collect();
+        for (_, options) in &self.families {
+            options.check()?;
+        }
+        let options = self.options.store_options(default, orders)?;
+        let functions = calling::functions_of(&options);
+        let fs = self.options.fs();
+        let db = match self.is_read_only {
+            true => Db::open_read_only_on(fs, self.path, options),
+            false => Db::open_on(fs, self.path, options),
+        };
+        let db = missing_is_invalid(db.map_err(Failure::from))?;
+        let families = missing_is_invalid(self.families_of(&db))?;
+        let own = families.iter().zip(&self.families).find(|(_, (name, _))| name == DEFAULT);
+        let own = own.map(|(family, _)| family.clone());
+        let mut accepted = self.options.accepted();
+        for (_, options) in &self.families {
+            accepted.extend(options.accepted());
+        }
+        accepted.sort_unstable();
+        accepted.dedup();
+        let store = Arc::new(Store {
+            default: there(own, "default column family")?,
+            families: RwLock::new(families.iter().map(|f| (f.id(), f.clone())).collect()),
+            db,
+            functions,
+            is_read_only: self.is_read_only,
+            names: Mutex::default(),
+            accepted,
+        });
+        self.attach(&store);
+        Ok((store, families))
+    }
+
+    /// Tells the objects of the options about their store.
+    fn attach(&self, store: &Arc<Store>) {
+        let of_families = self.families.iter().map(|(_, options)| *options);
+        for options in std::iter::once(self.options).chain(of_families) {
+            if let Some(statistics) = &options.objects.statistics {
+                statistics.set(store);
+            }
+            if let Some(buffers) = &options.objects.write_buffers {
+                buffers.add(store);
+            }
+        }
+        if let Some((_, default)) = self.families.iter().find(|(name, _)| name == DEFAULT)
+            && let Some(cache) = &default.objects.cache
+        {
+            cache.add(store);
+        }
+    }
+
+    fn families_of(&self, db: &Db) -> Outcome<Vec<Arc<Family>>> {
+        let existing = db.keyspaces();
+        let is_named = |name: &String| self.families.iter().any(|(named, _)| named == name);
+        let forgotten: Vec<String> =
+            existing.iter().filter(|name| !is_named(name)).cloned().collect();
+        if !self.is_read_only && !forgotten.is_empty() {
+            let names = forgotten.join(", ");
+            return Err(Failure::invalid(format!("Column families not opened: {names}")));
+        }
+        let create = self.options.settings.flag("create_missing_column_families");
+        let family = |(name, options): &(String, &rocksdb_options_t)| {
+            let keyspace = match db.existing_keyspace(name)? {
+                Some(keyspace) => keyspace,
+                None if create && !self.is_read_only => {
+                    db.keyspace(name, &options.keyspace_options()?)?
+                }
+                None => {
+                    return Err(Failure::invalid(format!("Column family not found: {name}")));
+                }
+            };
+            let (expected, found) = (options.order(), keyspace.key_order());
+            // The formatted order is its name.
+            if format!("{expected:?}") != format!("{found:?}") {
+                return Err(Failure::invalid(format!(
+                    "{name}: the comparator of the column family is {found:?}, and the options \
+                     have {expected:?}"
+                )));
+            }
+            Ok(Arc::new(Family { keyspace, prefix: options.objects.prefix.clone() }))
+        };
+        self.families.iter().map(family).collect()
+    }
+}
+
+impl Store {
+    /// Closes the store for all handles, and returns errors of the close.
+    pub fn close(&self) -> Outcome<()> {
+        Ok(self.db.clone().close()?)
+    }
+
+    /// Returns the column family with this number.
+    pub fn family(&self, id: u32) -> Outcome<Arc<Family>> {
+        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+        families
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| Failure::invalid("Invalid column family specified in write batch"))
+    }
+
+    /// Creates a column family.
+    pub fn create_family(&self, name: &str, options: &rocksdb_options_t) -> Outcome<Arc<Family>> {
+        let made = options.keyspace_options()?;
+        if self.db.existing_keyspace(name)?.is_some() {
+            return Err(Failure::invalid(format!("Column family already exists: {name}")));
+        }
+        let keyspace = self.db.keyspace(name, &made)?;
+        let family = Arc::new(Family { keyspace, prefix: options.objects.prefix.clone() });
+        let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
+        families.insert(family.id(), family.clone());
+        Ok(family)
+    }
+
+    /// Drops a column family.
+    pub fn drop_family(&self, family: &Family) -> Outcome<()> {
+        if family.id() == 0 {
+            return Err(Failure::invalid("Can't drop default column family"));
+        }
+        self.db.drop_keyspace(&family.keyspace.name())?;
+        let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
+        families.remove(&family.id());
+        Ok(())
+    }
+
+    /// Reserves the name of a transaction.
+    pub fn reserve_name(&self, name: &str) -> Outcome<()> {
+        let is_prepared = self.db.prepared_transactions().iter().any(|known| known == name);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_prepared || !names.insert(name.to_string()) {
+            return Err(Failure::invalid("Transaction name must be unique."));
+        }
+        Ok(())
+    }
+
+    /// Releases the name of a transaction.
+    pub fn release_name(&self, name: &str) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// Applies a batch in RocksDB's format.
+    pub fn write(&self, rep: &Rep, options: &WriteOptions) -> Outcome<()> {
+        let mut batch = Batch::new();
+        self.fill(rep, &mut batch)?;
+        Ok(self.db.write_with(&batch, options)?)
+    }
+
+    fn fill(&self, rep: &Rep, batch: &mut Batch) -> Outcome<()> {
+        let mut last = self.default.clone();
+        for record in rep.records() {
+            let record = record?;
+            let id = record.family();
+            if id != last.id() {
+                last = if id == 0 { self.default.clone() } else { self.family(id)? };
+            }
+            let keyspace = &last.keyspace;
+            match record {
+                Record::Put { key, value, .. } => {
+                    batch.put_in(keyspace, key, value);
+                }
+                Record::Delete { key, .. } | Record::SingleDelete { key, .. } => {
+                    batch.delete_in(keyspace, key);
+                }
+                Record::DeleteRange { start, end, .. } => {
+                    check_range(keyspace, start, end)?;
+                    batch.delete_range_in(keyspace, start, end);
+                }
+                Record::Merge { .. } => {
+                    return Err(refusal("rocksdb_writebatch_merge", NO_MERGE));
+                }
+                Record::LogData(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why merges are refused.
+pub const NO_MERGE: &str = "Esker has no merge operators; write the merged value with a put";
+
+/// Fails for a range whose end comes before its start, as RocksDB does.
+pub fn check_range(keyspace: &Keyspace, start: &[u8], end: &[u8]) -> Outcome<()> {
+    if keyspace.key_order().compare(start, end).is_gt() {
+        return Err(Failure::invalid("end key comes before start key"));
+    }
+    Ok(())
+}
+
+/// A snapshot, as C holds it: allocated with `malloc`, so that the snapshot of a transaction may be
+/// freed with `rocksdb_free`.
+#[repr(C)]
+pub struct rocksdb_snapshot_t {
+    pub(crate) snapshot: *const Snapshot,
+}
+
+/// Returns bounds from `lower` (inclusive) to `upper` (exclusive).
+pub fn bounds(lower: Option<&[u8]>, upper: Option<&[u8]>) -> KeyBounds {
+    let owned = |key: &[u8]| key.to_vec();
+    let lower = lower.map(owned).map_or(Bound::Unbounded, Bound::Included);
+    (lower, upper.map(owned).map_or(Bound::Unbounded, Bound::Excluded))
+}

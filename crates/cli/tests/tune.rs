@@ -1,0 +1,77 @@
+//! Tests of the tuner from the command line, with short workloads.
+
+mod common;
+
+use common::TestDir;
+
+const SHORT: &[&str] = &[
+    "tune",
+    "--workload",
+    "load,a",
+    "--records",
+    "300",
+    "-p",
+    "fieldcount=1",
+    "--budget",
+    "5s",
+    "--trials",
+    "2",
+    "--knobs",
+    "block_size_bytes,compression",
+];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SHORT.iter().copied().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn short_tuning_ends_with_a_verdict_a_page_options_and_a_trail() {
+    let dir = TestDir::new();
+    let files = ["--trail", "trail.jsonl", "--html", "page.html", "--out", "tuned.toml"];
+    let text = dir.ok(&with(&files));
+    assert!(text.contains("default set"), "{text}");
+    assert!(text.contains("2 sets tried"), "{text}");
+    let page = std::fs::read_to_string(dir.path("page.html")).unwrap();
+    assert!(page.contains("esker, tuned") && page.contains("The search"), "{page}");
+    let options = std::fs::read_to_string(dir.path("tuned.toml")).unwrap();
+    assert!(options.contains("[esker]"), "{options}");
+    let trail = std::fs::read_to_string(dir.path("trail.jsonl")).unwrap();
+    let runs = trail.lines().count() - 1;
+    assert!(runs >= 5, "{trail}");
+    // The finished trail answers every run, so that the same result is printed again.
+    let again = dir.run(&with(&["--resume", "trail.jsonl", "--json"]));
+    assert_eq!(again.code, 0, "{}", again.err);
+    let line = format!("\"runs\":{runs}");
+    assert!(again.out.contains(&line), "{line}: {}", again.out);
+    assert_eq!(std::fs::read_to_string(dir.path("trail.jsonl")).unwrap(), trail);
+    dir.fails(&with(&["--resume", "trail.jsonl", "--seed", "2"]), 2, "its seed is 301");
+    dir.fails(&with(&["--trail", "trail.jsonl"]), 2, "--resume");
+}
+
+#[test]
+fn wrong_arguments_are_sentences_and_nothing_runs() {
+    let dir = TestDir::new();
+    for (arguments, words) in [
+        (&["tune"][..], "--workload"),
+        (&["tune", "--workload", "g"], "bench:TASKS"),
+        (&["tune", "--workload", "a", "--engine", "lmdb"], "lmdb has no knobs"),
+        (&["tune", "--workload", "a", "--engine", "nobody"], "nobody has no knobs"),
+        (&["tune", "--workload", "a", "--knobs", "block"], "esker has no knob \"block\""),
+        (&["tune", "--workload", "a", "--objective", "speed"], "write-amp"),
+        (&["tune", "--workload", "a", "--constraint", "p99<1"], "p99<1ms"),
+        (&["tune", "--workload", "a", "--budget", "soon"], "10m"),
+        (&["tune", "--workload", "a", "--memory", "1"], "64MiB"),
+        (&["tune", "--workload", "bench:fillseq", "--robust", "25"], "robust mode"),
+        (&["tune", "--workload", "a", "--set", "polices=x"], "polices"),
+    ] {
+        dir.fails(arguments, 2, words);
+    }
+    assert!(!dir.path("bench").exists());
+}
+
+#[test]
+fn impossible_constraint_keeps_the_default_set() {
+    let dir = TestDir::new();
+    let text = dir.ok(&with(&["--constraint", "throughput>1000000000"]));
+    assert!(text.contains("default set stands") && text.contains("breaks throughput>"), "{text}");
+}

@@ -1,0 +1,283 @@
+//! Knobs: the options of an engine that the tuner may change, and the values that it tries.
+//!
+//! Invariants:
+//! 1. A [`Setting`] holds only the knobs that differ from the default set, so the default set is
+//!    the empty setting, and equal sets are equal settings.
+//! 2. A setting returned by [`KnobTable::fitted`] gives memtables and cache no more memory than the
+//!    budget, unless the default set has more itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LabError, Result};
+
+/// Purpose of a knob, which decides its place in the start sets and in the memory budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Size of a memtable, of which the engine may hold this many at once.
+    Memtable(u64),
+    /// Size of the block cache.
+    Cache,
+    /// Size of a data block.
+    Block,
+    /// Size of a table file.
+    File,
+    /// Filter bits per key.
+    Filter,
+    /// Compression of blocks.
+    Compression,
+    /// Anything else.
+    Other,
+}
+
+/// One knob.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Knob {
+    /// Name of the option in the engine's own documentation.
+    pub name: String,
+    /// Name of the flag that sets it, for [`crate::BenchConfig::set`].
+    pub flag: String,
+    /// Value in the default set, as text.
+    pub default: String,
+    /// Number of bytes that the default stands for, if it is a word such as `auto`.
+    pub default_bytes: Option<u64>,
+    /// Values that the tuner tries, in order for numbers.
+    pub levels: Vec<String>,
+    /// Whether neighbouring levels have similar effects. Named values have no order.
+    pub ordered: bool,
+    /// Purpose of the knob.
+    pub role: Role,
+    /// Whether the option can change while the store is open.
+    pub live: bool,
+}
+
+/// The knobs that differ from the default set: name and value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Setting(pub BTreeMap<String, String>);
+
+impl Setting {
+    /// Returns whether this is the default set.
+    pub fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the same set with one knob at its default.
+    pub fn without(&self, knob: &str) -> Setting {
+        let mut other = self.clone();
+        other.0.remove(knob);
+        other
+    }
+}
+
+/// Lists the knobs as `name=value`, or says that the set is the default.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_default() {
+            return f.write_str("the default set");
+        }
+        let pairs: Vec<String> =
+            self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        f.write_str(&pairs.join(" "))
+    }
+}
+
+/// All knobs of an engine.
+#[derive(Clone, Debug, Default)]
+pub struct KnobTable {
+    /// Name of the engine.
+    pub engine: String,
+    /// The knobs.
+    pub knobs: Vec<Knob>,
+    /// Flags that every set gets, before its knobs: name and value.
+    pub fixed: Vec<(String, String)>,
+    /// Maximum bytes of memtables and cache together; `None` if the engine has no such knobs.
+    pub memory_budget_bytes: Option<u64>,
+}
+
+impl KnobTable {
+    /// Returns the knob of that name.
+    pub fn find(&self, name: &str) -> Option<&Knob> {
+        self.knobs.iter().find(|knob| knob.name == name)
+    }
+
+    /// Keeps only the knobs with these names.
+    ///
+    /// # Errors
+    /// A name is no knob of the engine; the error lists the knobs.
+    pub fn only(&mut self, names: &[String]) -> Result<()> {
+        if let Some(wrong) = names.iter().find(|name| self.find(name).is_none()) {
+            let known: Vec<&str> = self.knobs.iter().map(|knob| knob.name.as_str()).collect();
+            return Err(LabError::usage(format!(
+                "{} has no knob {wrong:?}; its knobs are {}",
+                self.engine,
+                known.join(", ")
+            )));
+        }
+        self.knobs.retain(|knob| names.contains(&knob.name));
+        Ok(())
+    }
+
+    /// Makes `value` the default of the knob that has `name` as its name or flag. Returns false if
+    /// there is no such knob.
+    pub fn set_default(&mut self, name: &str, value: &str) -> bool {
+        let Some(knob) = self.knobs.iter_mut().find(|knob| knob.name == name || knob.flag == name)
+        else {
+            return false;
+        };
+        knob.default = value.into();
+        if bytes_of(value).is_some() {
+            knob.default_bytes = None;
+        }
+        true
+    }
+
+    /// Returns the value of a knob in a set.
+    pub fn value<'a>(&'a self, knob: &'a Knob, setting: &'a Setting) -> &'a str {
+        setting.0.get(&knob.name).unwrap_or(&knob.default)
+    }
+
+    /// Returns the set with one more knob, which is left out if the value is the default.
+    pub fn with(&self, setting: &Setting, knob: &Knob, value: &str) -> Setting {
+        let mut other = setting.without(&knob.name);
+        if value != knob.default {
+            other.0.insert(knob.name.clone(), value.into());
+        }
+        other
+    }
+
+    /// Returns the bytes that memtables and cache may take in a set.
+    pub fn memory_bytes(&self, setting: &Setting) -> u64 {
+        let of = |knob: &Knob| {
+            let count = match knob.role {
+                Role::Memtable(count) => count,
+                Role::Cache => 1,
+                _ => return 0,
+            };
+            let own = bytes_of(self.value(knob, setting)).or(knob.default_bytes).unwrap_or(0);
+            own.saturating_mul(count)
+        };
+        self.knobs.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the set with the cache, and then the memtables, lowered until both fit the memory
+    /// budget. A knob without a smaller level stays as it is.
+    pub fn fitted(&self, setting: &Setting) -> Setting {
+        let mut fitted = setting.clone();
+        let Some(budget) = self.memory_budget_bytes else { return fitted };
+        let is = |cache: bool, knob: &Knob| match knob.role {
+            Role::Cache => cache,
+            Role::Memtable(_) => !cache,
+            _ => false,
+        };
+        for cache in [true, false] {
+            for knob in self.knobs.iter().filter(|knob| is(cache, knob)) {
+                while self.memory_bytes(&fitted) > budget {
+                    let now = bytes_of(self.value(knob, &fitted)).or(knob.default_bytes);
+                    let smaller = |level: &&String| bytes_of(level).is_some_and(|b| Some(b) < now);
+                    let Some(next) = knob.levels.iter().rev().find(smaller) else { break };
+                    fitted = self.with(&fitted, knob, next);
+                }
+            }
+        }
+        fitted
+    }
+}
+
+/// Returns a whole number of bytes: plain, or with a binary unit (`4KiB`, `64 MiB`, `1g`).
+pub fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let shift = match text[digits..].trim() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+/// Returns the powers of two from `least` to `most`, as levels of a knob.
+pub fn powers(least: u64, most: u64) -> Vec<String> {
+    let steps = std::iter::successors(Some(least.max(1)), |value| value.checked_mul(2));
+    steps.take_while(|&value| value <= most).map(|value| value.to_string()).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn knob(name: &str, default: &str, levels: Vec<String>, role: Role) -> Knob {
+        Knob {
+            name: name.into(),
+            flag: name.into(),
+            default: default.into(),
+            default_bytes: None,
+            ordered: levels.iter().all(|level| bytes_of(level).is_some()),
+            levels,
+            role,
+            live: false,
+        }
+    }
+
+    /// Two memory knobs, a block size and a named value.
+    pub(crate) fn table() -> KnobTable {
+        let words = ["none", "snappy"].map(String::from).to_vec();
+        KnobTable {
+            engine: "made-up".into(),
+            knobs: vec![
+                knob("buffer", "2097152", powers(1 << 20, 64 << 20), Role::Memtable(2)),
+                knob("cache", "4194304", powers(1 << 20, 64 << 20), Role::Cache),
+                knob("block", "4096", powers(1 << 10, 64 << 10), Role::Block),
+                knob("compression", "snappy", words, Role::Compression),
+            ],
+            fixed: Vec::new(),
+            memory_budget_bytes: Some(64 << 20),
+        }
+    }
+
+    #[test]
+    fn sizes_are_parsed_with_binary_units() {
+        for (text, bytes) in [("4096", 4096), ("4 KiB", 4096), ("2m", 2 << 20), ("1GiB", 1 << 30)] {
+            assert_eq!(bytes_of(text), Some(bytes), "{text}");
+        }
+        for bad in ["", "auto", "-1", "4 parsecs", "99999999999999999999", "99999999999999g"] {
+            assert_eq!(bytes_of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn fitted_set_lowers_the_cache_first_and_stays_in_the_budget() {
+        let table = table();
+        let set = |buffer: &str, cache: &str| {
+            let setting = Setting::default();
+            let setting = table.with(&setting, &table.knobs[0], buffer);
+            table.with(&setting, &table.knobs[1], cache)
+        };
+        let large = (64 << 20).to_string();
+        let fitted = table.fitted(&set("16777216", &large));
+        assert_eq!(fitted.0["buffer"], "16777216");
+        assert_eq!(fitted.0["cache"], (32 << 20).to_string());
+        let both = table.fitted(&set(&large, &large));
+        assert!(table.memory_bytes(&both) <= 64 << 20, "{both}");
+        assert_eq!(table.fitted(&Setting::default()), Setting::default());
+    }
+
+    #[test]
+    fn default_values_are_not_part_of_a_setting() {
+        let mut table = table();
+        let block = table.knobs[2].clone();
+        let changed = table.with(&Setting::default(), &block, "8192");
+        assert_eq!(changed.to_string(), "block=8192");
+        assert!(table.with(&changed, &block, "4096").is_default());
+        assert!(table.set_default("block", "8192") && !table.set_default("blocks", "1"));
+        assert!(table.only(&["blok".into()]).expect_err("unknown").to_string().contains("block"));
+        table.only(&["block".into()]).expect("known");
+        assert_eq!(table.knobs.len(), 1);
+        assert_eq!(table.knobs[0].default, "8192");
+    }
+}

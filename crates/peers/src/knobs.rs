@@ -1,0 +1,285 @@
+//! The knobs of each engine, as data: names, default values and the values that the tuner tries.
+//!
+//! Esker's knobs name rows of its option table, which has their defaults and says which of them can
+//! change while a store is open. The other engines' knobs are the options that their adapters set.
+//! Options that weaken what a write or a read promises (durability, checksums, verification) are no
+//! knobs.
+
+use esker_lab::error::{LabError, Result};
+use esker_lab::tune::knob::{Knob, KnobTable, Role, bytes_of, powers};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Memory of memtables and cache together, if neither the default set nor the user asks for more.
+const MEMORY_BYTES: u64 = 128 * MIB;
+
+/// Values of a knob.
+enum Levels {
+    /// Powers of two, from and to.
+    Powers(u64, u64),
+    /// These values, in order.
+    Numbers(&'static [&'static str]),
+    /// These names.
+    Words(&'static [&'static str]),
+}
+
+/// One knob: name, flag, default, purpose, values.
+type Row = (&'static str, &'static str, &'static str, Role, Levels);
+
+const FILTERS: Levels = Levels::Numbers(&["0", "6", "8", "10", "12", "16"]);
+const RESTARTS: Levels = Levels::Powers(1, 64);
+const BLOCKS: Levels = Levels::Powers(KIB, 64 * KIB);
+const FILES: Levels = Levels::Powers(MIB, 128 * MIB);
+
+/// LevelDB's options (`include/leveldb/options.h`). It holds one memtable and writes another.
+const LEVELDB: &[Row] = &[
+    (
+        "write_buffer_size",
+        "write_buffer_size",
+        "4194304",
+        Role::Memtable(2),
+        Levels::Powers(MIB, 64 * MIB),
+    ),
+    ("max_file_size", "max_file_size", "2097152", Role::File, FILES),
+    ("cache_size", "cache_size", "8388608", Role::Cache, Levels::Powers(MIB, 1024 * MIB)),
+    ("block_size", "block_size", "4096", Role::Block, BLOCKS),
+    ("block_restart_interval", "block_restart_interval", "16", Role::Other, RESTARTS),
+    ("filter_bits", "filter_bits", "0", Role::Filter, FILTERS),
+    ("compression", "compression", "snappy", Role::Compression, Levels::Words(&["none", "snappy"])),
+];
+
+/// RocksDB's options (`include/rocksdb/options.h`, `table.h`), with `max_write_buffer_number` at 2.
+const ROCKSDB: &[Row] = &[
+    (
+        "write_buffer_size",
+        "write_buffer_size",
+        "67108864",
+        Role::Memtable(2),
+        Levels::Powers(MIB, 256 * MIB),
+    ),
+    ("target_file_size_base", "max_file_size", "67108864", Role::File, FILES),
+    ("block_cache_size", "cache_size", "8388608", Role::Cache, Levels::Powers(MIB, 1024 * MIB)),
+    ("block_size", "block_size", "4096", Role::Block, BLOCKS),
+    ("block_restart_interval", "block_restart_interval", "16", Role::Other, RESTARTS),
+    ("filter_bits", "filter_bits", "0", Role::Filter, FILTERS),
+    (
+        "compression",
+        "compression",
+        "snappy",
+        Role::Compression,
+        Levels::Words(&["none", "snappy", "lz4"]),
+    ),
+];
+
+/// fjall's options.
+const FJALL: &[Row] = &[
+    (
+        "max_memtable_size",
+        "write_buffer_size",
+        "16777216",
+        Role::Memtable(2),
+        Levels::Powers(MIB, 64 * MIB),
+    ),
+    ("cache_size", "cache_size", "33554432", Role::Cache, Levels::Powers(MIB, 1024 * MIB)),
+    ("data_block_size", "block_size", "4096", Role::Block, BLOCKS),
+    ("restart_interval", "block_restart_interval", "16", Role::Other, RESTARTS),
+    ("filter_bits", "filter_bits", "10", Role::Filter, FILTERS),
+    ("compression", "compression", "lz4", Role::Compression, Levels::Words(&["none", "lz4"])),
+];
+
+/// Esker's knobs: name in the option table, purpose, values.
+#[cfg(feature = "engine")]
+const ESKER: &[(&str, Role, Levels)] = &[
+    ("memtable_size_bytes", Role::Memtable(4), Levels::Powers(MIB, 128 * MIB)),
+    ("cache_size_bytes", Role::Cache, Levels::Powers(MIB, 1024 * MIB)),
+    ("block_size_bytes", Role::Block, BLOCKS),
+    ("file_size_max_bytes", Role::File, Levels::Powers(2 * MIB, 256 * MIB)),
+    ("filter_bits_per_key", Role::Filter, FILTERS),
+    ("compression", Role::Compression, Levels::Words(&["none", "lz4", "zstd", "snappy"])),
+    ("policy", Role::Other, Levels::Words(&["leveled", "tiered", "fragmented", "lazy", "fluid"])),
+    ("fan_out", Role::Other, Levels::Numbers(&["4", "6", "8", "10", "12", "16"])),
+    ("l0_runs_max", Role::Other, Levels::Powers(1, 16)),
+    ("runs_max", Role::Other, Levels::Powers(2, 16)),
+    ("last_runs_max", Role::Other, Levels::Powers(2, 16)),
+    ("base_rewrite_ratio", Role::Other, Levels::Numbers(&["0.25", "0.5", "1", "2"])),
+    ("guard_size_max_bytes", Role::Other, Levels::Powers(16 * MIB, 512 * MIB)),
+    ("merge_on_seeks", Role::Other, Levels::Words(&["true", "false"])),
+    ("cache_policy", Role::Other, Levels::Words(&["lru", "clock", "sieve", "s3fifo"])),
+    ("block_layout", Role::Other, Levels::Words(&["columnar", "delta"])),
+    ("index_search", Role::Other, Levels::Words(&["btree", "binary", "interpolation"])),
+    ("wal_io", Role::Other, Levels::Words(&["mmap", "write"])),
+];
+
+/// Returns the knobs of the engine named `name`. A library at a path has the knobs of the interface
+/// that its name implies. `memory_bytes` is the limit of memtables and cache together; `None` is
+/// 128 MiB, or more if the default set has more.
+///
+/// # Errors
+/// The engine has no knobs; the error lists those with knobs.
+pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<KnobTable> {
+    let mut table = match name {
+        #[cfg(feature = "engine")]
+        "esker" => esker(memory_bytes),
+        "rocksdb" => rocksdb(has_path),
+        "fjall" => of_rows(name, FJALL),
+        "leveldb" => of_rows(name, LEVELDB),
+        _ if has_path => of_rows(name, LEVELDB),
+        _ => {
+            return Err(LabError::usage(format!(
+                "{name} has no knobs to tune; esker, leveldb, rocksdb and fjall have, and a \
+                 library NAME:PATH with LevelDB's C interface"
+            )));
+        }
+    };
+    set_budget(&mut table, memory_bytes);
+    Ok(table)
+}
+
+/// Sets the memory budget from the wanted number and the current defaults. To be called again after
+/// the defaults are changed.
+pub fn set_budget(table: &mut KnobTable, memory_bytes: Option<u64>) {
+    let own = table.memory_bytes(&Default::default());
+    table.memory_budget_bytes = Some(memory_bytes.unwrap_or(MEMORY_BYTES.max(own)));
+}
+
+fn levels(levels: &Levels, default: &str) -> (Vec<String>, bool) {
+    let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    let (mut all, ordered) = match levels {
+        Levels::Powers(least, most) => (powers(*least, *most), true),
+        Levels::Numbers(list) => (texts(list), true),
+        Levels::Words(list) => (texts(list), false),
+    };
+    // The default has its place among the numbers, so that the search can move away from it.
+    if ordered
+        && !all.iter().any(|level| level == default)
+        && let Some(bytes) = bytes_of(default)
+    {
+        let place = all.iter().position(|level| bytes_of(level).is_some_and(|own| own > bytes));
+        all.insert(place.unwrap_or(all.len()), default.into());
+    }
+    (all, ordered)
+}
+
+fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
+    let knob = |(name, flag, default, role, values): &Row| {
+        let (levels, ordered) = levels(values, default);
+        Knob {
+            name: name.to_string(),
+            flag: flag.to_string(),
+            default: default.to_string(),
+            default_bytes: None,
+            levels,
+            ordered,
+            role: *role,
+            live: false,
+        }
+    };
+    KnobTable {
+        engine: engine.into(),
+        knobs: rows.iter().map(knob).collect(),
+        ..KnobTable::default()
+    }
+}
+
+/// Returns RocksDB's knobs. Since 8.2 its default block cache has 32 MiB; the installed releases are
+/// newer, the system's is older.
+fn rocksdb(has_path: bool) -> KnobTable {
+    let mut table = of_rows("rocksdb", ROCKSDB);
+    if !has_path && crate::install::rocksdb_installed().is_some() {
+        table.set_default("block_cache_size", &(32 * MIB).to_string());
+    }
+    table
+}
+
+#[cfg(feature = "engine")]
+fn esker(memory_bytes: Option<u64>) -> KnobTable {
+    use ::esker::{Mutability, OPTIONS};
+    use esker_lab::record::env::machine;
+    let installed = machine(&std::env::temp_dir()).memory_bytes.unwrap_or(4 << 30);
+    // The engine's own rule for `auto`: a quarter of the memory, from 4 MiB to 1 GiB.
+    let budget = memory_bytes.unwrap_or((installed / 4).clamp(4 * MIB, 1 << 30));
+    let memtable = (budget / 8).min(64 * MIB);
+    let knob = |(name, role, values): &(&str, Role, Levels)| {
+        let spec = OPTIONS.iter().find(|spec| spec.name == *name)?;
+        let (levels, ordered) = levels(values, &spec.default);
+        let default_bytes = match role {
+            Role::Memtable(_) => Some(memtable),
+            Role::Cache => Some(budget / 2),
+            _ => None,
+        };
+        Some(Knob {
+            name: name.to_string(),
+            flag: format!("esker.{name}"),
+            default: spec.default.clone(),
+            default_bytes: default_bytes.filter(|_| bytes_of(&spec.default).is_none()),
+            levels,
+            ordered,
+            role: *role,
+            live: spec.mutability == Mutability::Live,
+        })
+    };
+    KnobTable {
+        engine: crate::esker::NAME.into(),
+        knobs: ESKER.iter().filter_map(knob).collect(),
+        fixed: vec![
+            ("terms".into(), "shipped".into()),
+            ("esker.memory_budget_bytes".into(), budget.to_string()),
+        ],
+        memory_budget_bytes: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_lab::tune::knob::Setting;
+
+    #[test]
+    fn every_value_of_every_knob_is_accepted_by_the_settings() {
+        for engine in ["esker", "leveldb", "rocksdb", "fjall"] {
+            let Ok(table) = knobs(engine, false, None) else { continue };
+            assert!(table.knobs.len() >= 6, "{engine}");
+            for knob in &table.knobs {
+                for level in knob.levels.iter().chain([&knob.default]) {
+                    let mut config = crate::bench::config();
+                    for (flag, value) in &table.fixed {
+                        config.set(flag, value).expect("a fixed flag");
+                    }
+                    config.set(&knob.flag, level).expect(&knob.name);
+                }
+                assert!(knob.levels.len() > 1, "{engine}: {}", knob.name);
+            }
+            assert!(Some(table.memory_bytes(&Setting::default())) <= table.memory_budget_bytes);
+        }
+    }
+
+    #[cfg(feature = "engine")]
+    #[test]
+    fn every_esker_knob_is_an_option_that_takes_each_value() {
+        let table = knobs("esker", false, None).expect("knobs");
+        assert_eq!(table.knobs.len(), ESKER.len());
+        for knob in &table.knobs {
+            for level in &knob.levels {
+                let mut options = ::esker::Options::default();
+                options.set(&knob.name, level).expect(&knob.name);
+            }
+        }
+        assert!(table.find("policy").is_some_and(|knob| knob.live && !knob.ordered));
+        assert!(table.find("index_search").is_some_and(|knob| !knob.live));
+        assert!(table.find("durability").is_none() && table.find("verify_tables").is_none());
+    }
+
+    #[test]
+    fn engine_without_knobs_is_refused() {
+        let error = knobs("lmdb", false, None).expect_err("none").to_string();
+        assert!(error.contains("lmdb has no knobs") && error.contains("leveldb"), "{error}");
+        assert!(knobs("mine", true, None).is_ok());
+    }
+
+    #[test]
+    fn default_outside_the_levels_has_its_place() {
+        let (all, _) = levels(&Levels::Powers(MIB, 4 * MIB), "3145728");
+        assert_eq!(all, ["1048576", "2097152", "3145728", "4194304"]);
+    }
+}

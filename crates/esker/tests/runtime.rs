@@ -13,6 +13,7 @@ use esker::{
     Db, ErrorKind, Event, EventListener, FilterPolicy, Options, Runtime, RuntimeOptions,
     WriteOptions,
 };
+use esker_testkit::crash::CrashFs;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
@@ -40,6 +41,55 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
         assert!(began.elapsed() < LONG, "{what} did not happen");
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn stores_at_rest_merge_their_runs() {
+    let runtime = runtime_of(4 << 20);
+    let options = || Options { rest_compaction: true, ..tiny(&runtime) };
+    let open = |_| Db::open_on(MemFs::new(), DIR, options()).unwrap();
+    let stores: Vec<Db> = (0..3).map(open).collect();
+    for (round, db) in (0..4_u8).flat_map(|round| stores.iter().map(move |db| (round, db))) {
+        (0..3_000).for_each(|n| db.put(key(n), [round; 20]).unwrap());
+    }
+    for db in &stores {
+        wait_until("a merge at rest", || db.metrics().rest_compactions > 0);
+        (0..3_000).for_each(|n| {
+            assert_eq!(db.get(key(n)).unwrap().as_deref(), Some(&[3; 20][..]));
+        });
+        assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
+    }
+}
+
+#[test]
+fn workers_find_expired_tables_without_a_call() {
+    let runtime = runtime_of(4 << 20);
+    let db = Db::open_on(MemFs::new(), DIR, tiny(&runtime)).unwrap();
+    let ttl = Duration::from_millis(50);
+    (0..100).for_each(|n| db.put_with_ttl(key(n), [7; 100], ttl).unwrap());
+    db.flush().unwrap();
+    wait_until("the removal of the expired table", || db.tables().is_empty());
+    assert_eq!(db.iter().unwrap().count(), 0);
+}
+
+#[test]
+fn workers_flush_what_an_opening_recovered() {
+    let (runtime, disk) = (runtime_of(4 << 20), CrashFs::seeded(7));
+    let manual = Options {
+        runtime: None,
+        background_threads: Some(0),
+        memtable_size_bytes: Some(1 << 20),
+        ..tiny_options()
+    };
+    let db = Db::open_on(disk.clone(), DIR, manual).unwrap();
+    (0..2_000).for_each(|n| db.put(key(n), [5; 50]).unwrap());
+    std::mem::forget(db);
+    let db = Db::open_on(disk.next_process(), DIR, tiny(&runtime)).unwrap();
+    // It waits for the tables.
+    db.sync().unwrap();
+    assert!(!db.tables().is_empty());
+    (0..2_000).for_each(|n| assert!(db.get(key(n)).unwrap().is_some()));
+    db.close().unwrap();
 }
 
 #[test]

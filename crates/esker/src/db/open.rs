@@ -365,7 +365,6 @@ fn assemble(
     let oldest = memtables.next().unwrap_or(&replayed.memtables);
     let read_state = ReadState::of_trees(oldest, &versions.current());
     let read_state = memtables.fold(read_state, |state, next| state.after_freeze(next));
-    let dropped = versions.catalog().dropped().collect();
     let is_working = lock.is_some() && sizes.compaction_threads > 0;
     let shared = options.clone();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
@@ -374,7 +373,7 @@ fn assemble(
         keyspaces: Arc::new(Mutex::new(keyspaces)),
         rules,
         expired_files_from_ms: AtomicU64::new(0),
-        dropped: Mutex::new(dropped),
+        dropped: Mutex::new(versions.catalog().dropped().collect()),
         opening,
         me: me.clone(),
         dir: PathBuf::from(dir),

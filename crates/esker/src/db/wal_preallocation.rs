@@ -31,6 +31,10 @@ impl DbInner {
             queue.pending_wal = PendingWal::Wanted;
             drop(queue);
             self.wake(JobClass::Short);
+            if self.member().is_some() {
+                // A store at rest flushes a memtable of this size.
+                self.wake(JobClass::Compact);
+            }
         }
     }
 

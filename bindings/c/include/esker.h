@@ -71,7 +71,7 @@
 // A transaction conflicts with another commit; nothing was written. Run the transaction again.
 #define ESKER_CONFLICT 11
 
-// The wait for a lock ended without the lock; nothing was written.
+// A wait for a lock, or of a write for memory, ended at its deadline; nothing was written.
 #define ESKER_BUSY 12
 
 // Transactions wait for each other's locks; nothing was written. Run the transaction again.

@@ -29,7 +29,7 @@ pub const ESKER_INTERNAL: i32 = 9;
 pub const ESKER_NOT_FOUND: i32 = 10;
 /// A transaction conflicts with another commit; nothing was written. Run the transaction again.
 pub const ESKER_CONFLICT: i32 = 11;
-/// The wait for a lock ended without the lock; nothing was written.
+/// A wait for a lock, or of a write for memory, ended at its deadline; nothing was written.
 pub const ESKER_BUSY: i32 = 12;
 /// Transactions wait for each other's locks; nothing was written. Run the transaction again.
 pub const ESKER_DEADLOCK: i32 = 13;

@@ -35,7 +35,7 @@ pub enum ErrorKind {
     Closed,
     /// A transaction conflicts with another commit. Nothing was written. Run the transaction again.
     Conflict,
-    /// The wait for a lock ended without the lock. Nothing was written.
+    /// A wait for a lock, or of a write for memory, ended at its deadline. Nothing was written.
     Busy,
     /// Transactions wait for each other's locks. Nothing was written. Roll the transaction back and
     /// run it again.

@@ -27,6 +27,7 @@
 //! | open, read, write | [`Db`], [`Batch`], [`DbIterator`], [`Snapshot`] |
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
 //! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
+//! | open many stores | [`Runtime`], [`RuntimeOptions`] |
 //! | merge, expire and filter pairs | [`Db::merge`], [`Db::put_with_ttl`], [`MergeOperator`], [`CompactionFilter`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
@@ -64,9 +65,11 @@ pub use base::filter_policy::FilterPolicy;
 pub use base::merge_built_in::built_in_merge_operator;
 pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
+pub use base::runtime::{Runtime, RuntimeOptions};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
+pub use db::runtime::RuntimeMetrics;
 pub use db::snapshot::Snapshot;
 pub use db::status_file::LiveStatus;
 pub use db::txn::{Concurrency, Isolation, Transaction, TransactionIterator, TransactionOptions};
@@ -76,7 +79,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use metrics::{LevelMetrics, METRICS, MemoryMetrics, MetricSpec, Metrics, TableEntry};
 #[cfg(feature = "tracing")]
 pub use observe::TracingListener;
-pub use observe::{Event, EventListener};
+pub use observe::{Event, EventListener, Stall};
 pub use options::kinds::{
     BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };
@@ -104,6 +107,8 @@ const _: () = {
     is_send_and_sync::<Error>();
     is_send_and_sync::<Metrics>();
     is_send_and_sync::<Event>();
+    is_send_and_sync::<Stall>();
+    is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();
     is_send::<TransactionIterator>();
 };

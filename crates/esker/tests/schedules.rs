@@ -217,7 +217,7 @@ fn cache_stays_within_capacity_and_returns_requested_block() {
                     thread::spawn(move || {
                         let mut rng = SplitMix64::new(user);
                         for _ in 0..6 {
-                            let key = BlockKey { file: rng.below(2), block: rng.below(4) as u32 };
+                            let key = BlockKey::new(rng.below(2), rng.below(4) as u32);
                             let (slots, at) =
                                 (&slots_of_files[key.file as usize], key.block as usize);
                             let held = cache.get_slot(slots, at).or_else(|| cache.get(&key));
@@ -303,7 +303,7 @@ fn epoch_garbage_is_freed_after_all_readers() {
 
 /// Returns the keys of a file's blocks.
 fn blocks_of(file: u64) -> impl Iterator<Item = BlockKey> {
-    (0..4).map(move |block| BlockKey { file, block })
+    (0..4).map(move |block| BlockKey::new(file, block))
 }
 
 /// Deletes enough keys for an empty-range hint, and puts into its range at every moment of its

@@ -33,6 +33,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/fs/mapped/tests.rs",
     "crates/esker/tests/resource_exhaustion.rs",
     "crates/esker/tests/limits.rs",
+    "crates/esker/tests/runtime_processes.rs",
     "crates/esker/tests/mapped.rs",
     "crates/testkit/src/torture/power.rs",
     "crates/esker/src/memtable/arena.rs",

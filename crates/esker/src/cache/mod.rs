@@ -41,21 +41,29 @@ const SHARDS: usize = 16;
 /// no shard's part is smaller than a block.
 const SHARDED_FROM_BYTES: u64 = MIB;
 
-/// Identifies a block: a file number and the block's position in the file's index.
+/// Identifies a block: a store, a file number and the block's position in the file's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockKey {
     /// The file number, unique for the life of the store.
     pub file: u64,
     /// The block's position in the file's index, from 0.
     pub block: u32,
+    /// The number of the store among the users of the cache; 0 in a cache with one user.
+    pub store: u32,
 }
 
 impl BlockKey {
+    /// Returns the key of a block in a cache with one user.
+    pub fn new(file: u64, block: u32) -> BlockKey {
+        BlockKey { file, block, store: 0 }
+    }
+
     /// Returns a well-mixed hash. The top bits select the shard; the low bits select the bucket
     /// within the shard.
     #[inline]
     fn hash(self) -> u64 {
         let mut x = self.file.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(self.block);
+        x ^= u64::from(self.store) << 32;
         x = (x ^ (x >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         x = (x ^ (x >> 29)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         x ^ (x >> 32)
@@ -267,6 +275,15 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         for key in keys {
             let hash = key.hash();
             self.shard(hash).lock().remove(hash, &key, &mut removed);
+        }
+        self.retire_list.flush();
+    }
+
+    /// Removes all blocks of a store, which was closed.
+    pub fn remove_store(&self, store: u32) {
+        for shard in &self.shards {
+            let mut removed = Vec::new();
+            shard.0.lock().remove_store(store, &mut removed);
         }
         self.retire_list.flush();
     }

@@ -68,7 +68,7 @@ mod tests {
     fn fill(cache: &BlockCache<u32>) -> u64 {
         for block in 0..10_000 {
             let cached = CacheBlockBuf::zeroed(8, None).freeze(8, block);
-            cache.insert(BlockKey { file: 1, block }, cached, 1024, None);
+            cache.insert(BlockKey::new(1, block), cached, 1024, None);
         }
         cache.used_bytes()
     }

@@ -175,6 +175,17 @@ impl<H: Send + Sync + 'static> CacheShard<H> {
         }
     }
 
+    /// Moves all blocks of a store to `removed`.
+    pub(super) fn remove_store(&mut self, store: u32, removed: &mut Vec<CacheBlock<H>>) {
+        for slot in 0..self.slots.len() {
+            let entry = &self.slots[slot];
+            if entry.block.is_some() && entry.key.store == store {
+                self.policy.forget(slot as u32);
+                self.release(slot as u32, removed);
+            }
+        }
+    }
+
     /// Changes the capacity, in bytes, and moves the blocks that no longer fit to `evicted`.
     pub(super) fn set_capacity(&mut self, bytes: u64, evicted: &mut Vec<CacheBlock<H>>) {
         self.evict_down_to(bytes, evicted);

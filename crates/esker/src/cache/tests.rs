@@ -210,12 +210,12 @@ fn plain(policy: CachePolicy, capacity: usize) -> Box<dyn Simulation> {
 }
 
 fn block(key: u64) -> BlockKey {
-    BlockKey { file: key >> 8, block: key as u32 & 0xFF }
+    BlockKey::new(key >> 8, key as u32 & 0xFF)
 }
 
 /// Removes all blocks of a file. Files of these tests have at most 400 blocks.
 fn remove_file(cache: &BlockCache<u64>, file: u64) {
-    cache.remove((0..400).map(|block| BlockKey { file, block }));
+    cache.remove((0..400).map(|block| BlockKey::new(file, block)));
 }
 
 /// Uses a key once, as the table reader does. Returns whether the key was cached.
@@ -449,14 +449,14 @@ fn policy_change_keeps_cached_blocks() {
 fn first_insert_wins_and_oversized_block_is_rejected() {
     for policy in POLICIES {
         let cache = BlockCache::new(policy, 1_000);
-        let key = BlockKey { file: 1, block: 2 };
+        let key = BlockKey::new(1, 2);
         let first = cache.insert(key, new_block(10), 600, None);
         let second = cache.insert(key, new_block(20), 600, None);
         assert!(first.is_same(&second));
-        let oversized = cache.insert(BlockKey { file: 1, block: 3 }, new_block(30), 1_001, None);
+        let oversized = cache.insert(BlockKey::new(1, 3), new_block(30), 1_001, None);
         assert_eq!((*oversized.header(), cache.used_bytes()), (30, 600));
         // A block evicted while it is held stays valid for the holder.
-        cache.insert(BlockKey { file: 1, block: 4 }, new_block(40), 1_000, None);
+        cache.insert(BlockKey::new(1, 4), new_block(40), 1_000, None);
         assert_eq!((number(cache.get(&key)), *first.header()), (None, 10));
     }
 }
@@ -517,13 +517,13 @@ fn removed_file_leaves_no_blocks() {
             let cache = BlockCache::new(policy, capacity);
             for round in 0..20u64 {
                 for n in 0..400 {
-                    let key = BlockKey { file: round + n % 4, block: n as u32 };
+                    let key = BlockKey::new(round + n % 4, n as u32);
                     cache.insert(key, new_block(n), 1_000, None);
-                    cache.get(&BlockKey { file: round + n % 4, block: n as u32 / 2 });
+                    cache.get(&BlockKey::new(round + n % 4, n as u32 / 2));
                 }
                 remove_file(&cache, round);
                 for n in 0..400 {
-                    assert!(cache.get(&BlockKey { file: round, block: n }).is_none());
+                    assert!(cache.get(&BlockKey::new(round, n)).is_none());
                 }
             }
             for file in 0..24 {

@@ -19,12 +19,12 @@ use super::state::{DbInner, Frozen, Queue};
 use super::table_output::level_zero_slice;
 use super::tree::Tree;
 use crate::base::keyspace::TreeId;
+use crate::base::workers::JobClass;
 use crate::compaction::job::{self, JobContext};
 use crate::compaction::{BusySet, Plan, PlanKind, TreeLimits, Urgency, drop_range, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flush;
-use crate::memtable::{ChunkPool, Memtable, Memtables};
-use crate::options::validate::transient_bytes;
+use crate::memtable::{Memtable, Memtables};
 use crate::read::ReadState;
 use crate::tree::catalog::CatalogChange;
 use crate::tree::edit::VersionEdit;
@@ -34,7 +34,7 @@ use crate::tree::purge::purge_inline;
 use crate::tree::version::Version;
 
 /// Wait before a failed job is retried, in ms.
-const RETRY_WAIT_MS: u64 = 200;
+pub(super) const RETRY_WAIT_MS: u64 = 200;
 /// Minimum number of cache hits during a compaction that indicate readers.
 const READS_MIN: u64 = 1_000;
 
@@ -60,9 +60,7 @@ impl DbInner {
                     if queue.is_stopped() {
                         return;
                     }
-                    if let Some(front) = queue.frozen.front().cloned() {
-                        queue.flush_tries += 1;
-                        queue.flush_failed = None;
+                    if let Some(front) = self.next_flush(&mut queue) {
                         break front;
                     }
                     if self.seek_heavy_memtable().is_some() {
@@ -74,14 +72,21 @@ impl DbInner {
                     queue = self.wait_for_work(queue, true, None);
                 }
             };
-            self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), |queue| {
-                &mut queue.flush_failed
-            });
+            self.record_outcome(self.retry_with_space(|| self.flush_one(&next)), true);
         }
     }
 
+    /// Returns the memtables to flush now, and records that their flush begins.
+    pub(super) fn next_flush(&self, queue: &mut Queue) -> Option<Frozen> {
+        let front = queue.frozen.front().cloned()?;
+        queue.flush_tries += 1;
+        queue.flush_failed = None;
+        queue.is_flushing = true;
+        Some(front)
+    }
+
     /// Returns the first active memtable that is seek-heavy.
-    fn seek_heavy_memtable(&self) -> Option<Arc<Memtable>> {
+    pub(super) fn seek_heavy_memtable(&self) -> Option<Arc<Memtable>> {
         let view = self.read_state.load();
         let mut active =
             std::iter::once(&view.active).chain(view.others().iter().map(|other| &other.active));
@@ -91,7 +96,7 @@ impl DbInner {
     /// Freezes the active memtables if one is still
     /// [seek-heavy](crate::memtable::Memtable::is_seek_heavy). Does not wait for the commit lock,
     /// whose holder may wait for this thread.
-    fn freeze_if_seek_heavy(&self) {
+    pub(super) fn freeze_if_seek_heavy(&self) {
         let Some(memtable) = self.seek_heavy_memtable() else { return };
         let frozen = self.committer.try_lock().is_some_and(|mut writer| {
             let options = self.options.load();
@@ -162,26 +167,33 @@ impl DbInner {
         work()
     }
 
-    /// Records the result of a background job. After a failure, waits before the next attempt.
-    pub(super) fn record_outcome(
-        &self,
-        outcome: Result<()>,
-        place: fn(&mut Queue) -> &mut Option<Error>,
-    ) {
-        let mut queue = self.queue.lock();
-        match outcome {
-            Ok(()) => *place(&mut queue) = None,
-            Err(error) => {
-                *place(&mut queue) = Some(error);
-                self.idle.notify_all();
-                if !queue.is_stopped() {
-                    self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
-                }
+    /// Records the result of a background job of the calling thread. After a failure, waits before
+    /// the next attempt. `is_flush` says whether the job was a flush.
+    pub(super) fn record_outcome(&self, outcome: Result<()>, is_flush: bool) {
+        let is_failed = outcome.is_err();
+        self.note_outcome(outcome, is_flush);
+        if is_failed {
+            let mut queue = self.queue.lock();
+            if !queue.is_stopped() {
+                self.work.wait_for(&mut queue, Duration::from_millis(RETRY_WAIT_MS));
             }
+            drop(queue);
+            self.idle.notify_all();
         }
+        self.work.notify_all();
+    }
+
+    /// Records the result of a background job for those that wait for it. `is_flush` says whether
+    /// the job was a flush.
+    pub(super) fn note_outcome(&self, outcome: Result<()>, is_flush: bool) {
+        let mut queue = self.queue.lock();
+        queue.is_flushing &= !is_flush;
+        if is_flush && let Some(account) = self.account() {
+            account.note_flush(queue.frozen_bytes(), outcome.is_err());
+        }
+        *queue.failure_mut(is_flush) = outcome.err();
         drop(queue);
         self.idle.notify_all();
-        self.work.notify_all();
     }
 
     /// Writes immutable memtables as tables of level 0, and installs these.
@@ -226,6 +238,9 @@ impl DbInner {
             queue.rest.note_flush(written);
             self.write_throttle.note_flush_ends();
             self.update_near_stall(queue.frozen.len());
+            if let Some(account) = self.account() {
+                account.note_flush(queue.frozen_bytes(), false);
+            }
         }
         drop(versions);
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
@@ -441,19 +456,6 @@ impl DbInner {
         }
     }
 
-    /// Sets the cache capacity to the part of the budget that memtables and open tables leave.
-    pub fn resize_cache(&self) {
-        let sizes = self.sizes.load();
-        let view = self.read_state.load();
-        let tables = self.tables.memory_bytes(&view.files());
-        let count = 1 + self.options.load().frozen_memtables_max;
-        let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
-        let held = memtables.saturating_add(tables) + transient_bytes(sizes.memory_budget_bytes);
-        let room = sizes.memory_budget_bytes.saturating_sub(held);
-        let least = sizes.cache_bytes / 8;
-        self.cache.set_capacity(sizes.cache_bytes.min(room.max(least)));
-    }
-
     /// Returns whether the store is in manual background mode: it has no threads, and its callers
     /// do the background work.
     pub fn is_manual_background(&self) -> bool {
@@ -537,6 +539,6 @@ struct SpaceWaiter<'a>(&'a DbInner);
 impl Drop for SpaceWaiter<'_> {
     fn drop(&mut self) {
         self.0.queue.lock().space_waiters -= 1;
-        self.0.work.notify_all();
+        self.0.wake(JobClass::Compact);
     }
 }

@@ -1,4 +1,5 @@
 //! The loop of a compaction thread: it takes the next compaction, does it, and records its result.
+//! In a store with a runtime, [`super::jobs`] does the same, one compaction for each call.
 //!
 //! Invariants: a compaction is counted in the queue from the moment it is taken until it has ended,
 //! also when it panics. Compactions that are due come before those of a store at rest.
@@ -7,7 +8,7 @@ use super::background::CompactionResult;
 use super::rest::RestStep;
 use super::state::DbInner;
 use crate::compaction::{BusySet, Plan, Urgency};
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
 use crate::tree::purge::purge_inline;
 
 impl DbInner {
@@ -15,32 +16,40 @@ impl DbInner {
         let _inline = purge_inline();
         loop {
             let Some((plan, is_more)) = self.next_compaction() else { return };
-            let unwound = CompactionUnwind { inner: self, plan: &plan };
             if is_more {
+                let unwound = CompactionUnwind { inner: self, plan: &plan };
                 self.start_compactor();
+                std::mem::forget(unwound);
             }
-            let mut outcome = self.compact(&plan);
-            std::mem::forget(unwound);
-            {
-                let mut queue = self.queue.lock();
-                queue.busy.remove(&plan);
-                queue.running -= 1;
-                if plan.urgency == Urgency::Rest {
-                    outcome = Ok(self.end_rest_compaction(&mut queue, &plan, outcome));
-                }
-                if queue.space_waiters > 0
-                    && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
-                {
-                    // It gave its space to a flush and starts again after it.
-                    outcome = Ok(CompactionResult::default());
-                }
-            }
-            // The plan keeps the merged files, and the files keep their blocks.
-            drop(plan);
-            let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
-            self.record_outcome(outcome.map(drop), |queue| &mut queue.compaction_failed);
+            let (outcome, merged) = self.execute_picked(plan);
+            self.record_outcome(outcome, false);
             self.warm(&merged);
         }
+    }
+
+    /// Executes a plan that is in the list of running compactions, and takes it from there.
+    pub(super) fn execute_picked(&self, plan: Plan) -> (Result<()>, CompactionResult) {
+        let unwound = CompactionUnwind { inner: self, plan: &plan };
+        let mut outcome = self.compact(&plan);
+        std::mem::forget(unwound);
+        {
+            let mut queue = self.queue.lock();
+            queue.busy.remove(&plan);
+            queue.running -= 1;
+            if plan.urgency == Urgency::Rest {
+                outcome = Ok(self.end_rest_compaction(&mut queue, &plan, outcome));
+            }
+            if queue.space_waiters > 0
+                && matches!(&outcome, Err(e) if e.kind() == ErrorKind::Closed)
+            {
+                // It gave its space to a flush and starts again after it.
+                outcome = Ok(CompactionResult::default());
+            }
+        }
+        // The plan keeps the merged files, and the files keep their blocks.
+        drop(plan);
+        let merged = outcome.as_mut().map(std::mem::take).unwrap_or_default();
+        (outcome.map(drop), merged)
     }
 
     /// Waits for the next compaction and takes it. Returns it and whether another thread would find

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
+use crate::base::workers::JobClass;
 use crate::compaction::{Plan, Urgency};
 use crate::fs::processor::ProcessorWait;
 
@@ -112,6 +113,9 @@ impl Load for DbInner {
         let part = params.debt_limit_bytes.load(Ordering::Relaxed) / DEBT_PART;
         let most = part.min(params.memtable_bytes.load(Ordering::Relaxed) * DEBT_MEMTABLES);
         if self.debt_bytes.load(Ordering::Relaxed) > most {
+            return true;
+        }
+        if self.member().is_some_and(|member| member.do_others_wait(JobClass::Compact)) {
             return true;
         }
         // Immutable memtables are not checked: their flush needs a CPU and no compaction, and they

@@ -20,14 +20,6 @@ use crate::base::sync::MutexGuard;
 use crate::compaction::Plan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
-use crate::perf;
-
-/// A write stall, from [`DbInner::begin_stall`] to [`DbInner::end_stall`].
-pub(super) struct Stall {
-    cause: &'static str,
-    bytes: u64,
-    began: Instant,
-}
 
 impl DbInner {
     /// Adds an event for the listeners, if there are any. Locks may be held.
@@ -154,27 +146,6 @@ impl DbInner {
             let CreatedTable { tree, level, number, size_bytes } = *table;
             self.emit(|| Event::TableCreated { tree, level, number, size_bytes });
         }
-    }
-
-    /// Records that a writer begins to wait for flushes. Wakes a thread that delivers the event:
-    /// the writer itself holds the writer state.
-    pub(super) fn begin_stall(&self, cause: &'static str, queue: &Queue) -> Stall {
-        let memory = queue.frozen.iter().map(|frozen| frozen.memtables.memory_bytes() as u64);
-        let stall = Stall { cause, bytes: memory.sum(), began: Instant::now() };
-        self.emit(|| Event::StallBegan { cause: cause.to_string(), bytes: stall.bytes });
-        if !self.observers.listeners.is_empty() {
-            self.work.notify_all();
-        }
-        stall
-    }
-
-    /// Records that the writer goes on, or has failed.
-    pub(super) fn end_stall(&self, stall: Stall) {
-        let duration = stall.began.elapsed();
-        self.counters.stalled_us.add(duration.as_micros() as u64);
-        perf::count(|counts| counts.stall_ns += perf::nanos(duration));
-        let Stall { cause, bytes, .. } = stall;
-        self.emit(|| Event::StallEnded { cause: cause.to_string(), bytes, duration });
     }
 
     /// Waits for work of a background thread. Before that, delivers events and publishes the

@@ -19,6 +19,7 @@ use crate::base::sync::atomic::Ordering;
 use super::state::DbInner;
 use super::thread_roles::Role;
 use crate::base::key::SeqNo;
+use crate::base::workers::JobClass;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
 use crate::iter::operands::Resolver;
 use crate::iter::tombstone_run::TombstoneRun;
@@ -45,7 +46,7 @@ impl DbInner {
         }
         drop(queue);
         if was_empty {
-            self.work.notify_all();
+            self.wake(JobClass::Idle);
         }
     }
 
@@ -80,6 +81,15 @@ impl DbInner {
             let _front = SampleGuard(self);
             self.search_around(sample);
         }
+    }
+
+    /// Processes the next sample, if there is one.
+    pub(super) fn search_next_hint(&self) -> bool {
+        let sample = self.queue.lock().hint_samples.front().cloned();
+        let Some(sample) = sample else { return false };
+        let _front = SampleGuard(self);
+        self.search_around(sample);
+        true
     }
 
     /// Searches around `sample`, one step after another.

@@ -179,7 +179,12 @@ mod tests {
             note("one\ntwo"),
             (
                 SystemTime::UNIX_EPOCH,
-                Event::StallEnded { cause: String::new(), bytes: 0, duration },
+                Event::StallEnded {
+                    cause: String::new(),
+                    bytes: 0,
+                    clears: String::new(),
+                    duration,
+                },
             ),
         ]);
         InfoLog::new(fs.clone(), dir()).write(&[note("three")]);

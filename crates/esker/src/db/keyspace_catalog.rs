@@ -15,6 +15,7 @@ use super::tree::{Tree, known_orders};
 use crate::base::keyspace::{KEYSPACE_ID_MAX, KeyspaceState};
 use crate::base::order::KeyOrder;
 use crate::base::sync::MutexGuard;
+use crate::base::workers::JobClass;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Memtable;
 use crate::observe::Event;
@@ -121,7 +122,7 @@ impl Db {
         inner.deliver_events();
         // Under the lock, so that no thread is between its last check and its wait.
         let _queue = inner.queue.lock();
-        inner.work.notify_all();
+        inner.wake(JobClass::Compact);
         Ok(())
     }
 }
@@ -252,7 +253,7 @@ impl DbInner {
             options.memtable_kind,
             tree.order.clone(),
             self.pool.clone(),
-            self.sizes.load().memtable_bytes as usize,
+            self.next_memtable_bytes(writer.memtables.memory_bytes() as u64),
         );
         let memtable = Arc::new(memtable.with_thresholds(&options.thresholds));
         let version = versions.current().trees()[tree.id as usize].clone();

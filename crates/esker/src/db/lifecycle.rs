@@ -24,6 +24,9 @@ const FLUSHED_AT_CLOSE_BYTES_MIN: usize = 4 << 20;
 /// Returns the sizes that `options` resolve to in this process. Called once per opening, because
 /// finding the available memory and number of CPUs reads several files.
 pub(crate) fn sizes_here(options: &Options) -> Sizes {
+    if let Some(runtime) = &options.runtime {
+        return runtime.sizes_of(options);
+    }
     let memory_bytes = memory::available_bytes();
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     options.sizes(memory_bytes, cores)
@@ -61,7 +64,7 @@ impl OpenHandle {
         };
         let saved = catch_panic(|| inner.save_memtable()).unwrap_or_else(panic_error);
         inner.stop();
-        inner.threads.end();
+        inner.end_threads();
         let closed = catch_panic(|| inner.finish()).unwrap_or_else(panic_error);
         inner.lock.lock().take();
         saved.and(closed)
@@ -78,8 +81,10 @@ impl DbInner {
     /// Applies changed options.
     pub fn apply_options(&self, next: Options) {
         let sizes = sizes_here(&next);
-        self.cache.set_policy(next.cache_policy);
-        self.pool.set_capacity(sizes.memtable_bytes as usize);
+        if self.share.is_none() {
+            self.cache.set_policy(next.cache_policy);
+            self.pool.set_capacity(sizes.memtable_bytes as usize);
+        }
         self.write_params.update(&next, &sizes);
         self.trees.load().iter().for_each(|tree| tree.adopt(&next));
         self.options.store(Arc::new(next));
@@ -88,7 +93,7 @@ impl DbInner {
         self.refresh_debt();
         // Under the lock, so that no thread is between its last check and its wait.
         let _queue = self.queue.lock();
-        self.work.notify_all();
+        self.wake_all();
     }
 
     /// Flushes operations that no log holds (`Durability::None`), so that a close keeps them.
@@ -118,18 +123,31 @@ impl DbInner {
         if must { flushed } else { Ok(()) }
     }
 
+    /// Waits for the end of the threads, or of the jobs of the store in its runtime.
+    pub fn end_threads(&self) {
+        self.threads.end();
+        if let Some(share) = &self.share {
+            share.leave();
+            if let Some(purger) = &self.purger {
+                purger.remove_queued();
+            }
+        }
+    }
+
     /// Tells the threads to end and refuses further calls.
     pub fn stop(&self) {
         self.threads.stop();
         self.closed.store(true, Ordering::Release);
         self.queue.lock().stop = true;
-        self.work.notify_all();
+        self.wake_all();
         self.idle.notify_all();
         self.transactions.locks.close();
         if let Some(purger) = &self.purger {
             purger.end();
         }
-        self.pool.end();
+        if self.share.is_none() {
+            self.pool.end();
+        }
     }
 
     /// Closes a removed file on the thread that removes files, so that no caller waits for it.

@@ -11,6 +11,7 @@ mod events;
 mod expired;
 mod hints;
 mod info_log;
+mod jobs;
 pub mod keyspace;
 mod keyspace_catalog;
 mod keyspace_list;
@@ -26,9 +27,13 @@ mod replay;
 mod rest;
 mod rest_state;
 mod rules;
+pub(crate) mod runtime;
+mod runtime_memory;
 mod scrub;
 pub mod snapshot;
 mod snapshot_list;
+mod stall;
+mod stall_list;
 pub(crate) mod state;
 pub mod stats;
 pub mod status_file;
@@ -48,6 +53,7 @@ use std::cell::RefCell;
 use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::base::expiry::Moment;
 use crate::base::ops;
@@ -87,6 +93,13 @@ impl Default for ReadOptions<'_> {
 pub struct WriteOptions {
     /// Durability of the write; the store's `durability` option when `None`.
     pub durability: Option<Durability>,
+    /// Time after which the write does not wait any more for memory, for the write throttle or for
+    /// other writers. It then returns an error of the kind `Busy` that names what it waited for,
+    /// and nothing of it is written. `None`, the default: it waits as long as is needed. A write
+    /// that need not wait is done, even after this time. The write of its record and the sync are
+    /// not cut short. In a store with `background_threads=0` the write that fills a memtable
+    /// flushes it, whatever its deadline.
+    pub deadline: Option<Instant>,
 }
 
 impl<'a> ReadOptions<'a> {
@@ -110,14 +123,39 @@ impl WriteOptions {
         self
     }
 
+    /// Sets the time after which the write does not wait any more, or `None` for no limit.
+    ///
+    /// ```
+    /// # fn main() -> esker::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use std::time::{Duration, Instant};
+    /// use esker::{Db, ErrorKind, Options, WriteOptions};
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// let by = WriteOptions::default().deadline(Instant::now() + Duration::from_millis(50));
+    /// match db.put_with("key", "value", &by) {
+    ///     Err(error) if error.kind() == ErrorKind::Busy => eprintln!("not written: {error}"),
+    ///     other => other?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn deadline(mut self, deadline: impl Into<Option<Instant>>) -> WriteOptions {
+        self.deadline = deadline.into();
+        self
+    }
+
+    const fn of(durability: Durability) -> WriteOptions {
+        WriteOptions { durability: Some(durability), deadline: None }
+    }
+
     /// A write that survives power loss once the call has returned.
-    pub const SYNC: WriteOptions = WriteOptions { durability: Some(Durability::Sync) };
+    pub const SYNC: WriteOptions = WriteOptions::of(Durability::Sync);
     /// A write that survives `kill -9` once the call has returned. A power loss may lose it, and
     /// then also loses everything written after it.
-    pub const BUFFERED: WriteOptions = WriteOptions { durability: Some(Durability::Buffered) };
+    pub const BUFFERED: WriteOptions = WriteOptions::of(Durability::Buffered);
     /// A write that is not logged. A crash loses it unless it was flushed before, even where the
     /// writes before and after it survive.
-    pub const NONE: WriteOptions = WriteOptions { durability: Some(Durability::None) };
+    pub const NONE: WriteOptions = WriteOptions::of(Durability::None);
 }
 
 /// An open store. Every call takes `&self` and may come from many threads at once.
@@ -168,6 +206,10 @@ impl Db {
     }
 
     /// Does the same as [`Db::put`], with explicit write options.
+    ///
+    /// # Errors
+    /// The same as [`Db::put`]; `Busy` when the write would have to wait after its
+    /// [deadline](WriteOptions::deadline). Nothing is written then.
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -314,11 +356,12 @@ impl Db {
         }
         self.inner.check_operands(batch)?;
         if payload.len() >= LARGE_BYTES {
-            self.inner.wait_for_room(payload.len() as u64)?;
+            self.inner.wait_for_room(payload.len() as u64, options.deadline)?;
         }
         let timed = self.inner.timed_payload(batch);
         let payload = timed.as_deref().unwrap_or(payload);
-        self.inner.write(payload, count, user_bytes, options.durability)
+        let WriteOptions { durability, deadline } = *options;
+        self.inner.write_by(payload, count, user_bytes, durability, deadline)
     }
 
     /// Returns an iterator over every pair, in key order, as of now.
@@ -498,7 +541,7 @@ impl Db {
     ) -> Result<()> {
         if user_bytes >= LARGE_BYTES as u64 {
             // Wait before the operation is copied.
-            self.inner.wait_for_room(user_bytes)?;
+            self.inner.wait_for_room(user_bytes, options.deadline)?;
         }
         SCRATCH.with(|scratch| {
             let Ok(mut scratch) = scratch.try_borrow_mut() else {
@@ -509,7 +552,8 @@ impl Db {
             let scratch = &mut *scratch;
             scratch.clear();
             encode(scratch);
-            let result = self.inner.write(scratch, 1, user_bytes, options.durability);
+            let WriteOptions { durability, deadline } = *options;
+            let result = self.inner.write_by(scratch, 1, user_bytes, durability, deadline);
             if scratch.capacity() > SCRATCH_BYTES_MAX {
                 *scratch = Vec::new();
             }

@@ -22,6 +22,7 @@ use super::lifecycle::sizes_here;
 use super::observers::Observers;
 use super::replay::{Replayed, Spill, replay};
 use super::rules::default_rules;
+use super::runtime::{RuntimeShare, StoreMemory, check_runtime};
 use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Frozen, NextLog, Queue, WriteParams};
 use super::thread_roles::Threads;
@@ -30,7 +31,6 @@ use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::expiry::StoreClock;
 use crate::base::keyspace_rules::KeyspaceRules;
-use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::OsFs;
 use crate::fs::{DirEntry, FileLock, Fs, absolute, fork, parent_of, pinned, sync_dir};
@@ -68,7 +68,8 @@ impl Db {
     ///
     /// # Threads and fork
     /// The store has two threads when this returns, and starts others when they have work.
-    /// `background_threads` limits the number of compaction threads.
+    /// `background_threads` limits the number of compaction threads. A store with a
+    /// [`Runtime`](crate::Runtime) has no thread: the workers of the runtime do its work.
     ///
     /// A process may `fork` at any moment. No store thread is partly started or partly ended in
     /// the child. The inherited stores refuse the child, which may open other stores. This holds
@@ -95,6 +96,7 @@ impl Db {
     /// Does the same as [`Db::open`], on the given file system.
     pub fn open_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>, options: Options) -> Result<Db> {
         options.validate()?;
+        check_runtime(&options)?;
         let dir = &*absolute(&*fs, path.as_ref())?;
         let found = list_dir(&*fs, dir)?;
         let exists = found.is_store(dir)?;
@@ -135,6 +137,7 @@ impl Db {
         options: Options,
     ) -> Result<Db> {
         options.validate()?;
+        check_runtime(&options)?;
         let dir = &*absolute(&*fs, path.as_ref())?;
         if !list_dir(&*fs, dir)?.is_store(dir)? {
             return Err(Error::not_found("there is no store here").with_path(dir));
@@ -269,7 +272,7 @@ fn open_existing(
     let began = Instant::now();
     let read_only = lock.is_none();
     let sizes = sizes_here(&options);
-    let cache = Arc::new(BlockCache::new(options.cache_policy, sizes.cache_bytes));
+    let memory = StoreMemory::of(&options, &sizes);
     let mut versions = VersionSet::recover(fs.clone(), dir, known_orders(&options), read_only)?;
     versions.rewrite_beyond(options.manifest_size_min_bytes);
     versions.set_thresholds(&options.thresholds);
@@ -277,8 +280,9 @@ fn open_existing(
         order: options.key_order.clone(),
         index_search: options.index_search,
         index_fanout: options.index_fanout as usize,
-        cache: cache.clone(),
-        pages: Arc::default(),
+        cache: memory.cache.clone(),
+        cache_store: memory.cache_store,
+        pages: memory.pages.clone(),
         filter_policy: options.filter_policy.clone(),
         // A file that the writer of a live store removes must stay readable.
         keep_open: options.keep_files_open || read_only,
@@ -300,10 +304,11 @@ fn open_existing(
         default_rules(versions.catalog(), &options, &clock).map_err(|e| e.with_path(dir))?;
     let mut spill = Spill::new(fs.clone(), dir, &options, &trees, &rules);
     let to_tables = (!read_only).then_some(&mut spill);
+    let resources = (&options, &sizes, memory.pool.clone());
     let with = (&trees[..], &*rules);
-    let replayed = replay(&*fs, dir, (&options, &sizes), with, &mut versions, to_tables)?;
+    let replayed = replay(&*fs, dir, resources, with, &mut versions, to_tables)?;
     let options = (options, sizes);
-    let inner = assemble(fs, dir, options, lock, cache, (trees, rules), versions, &replayed);
+    let inner = assemble(fs, dir, options, lock, memory, (trees, rules), versions, &replayed);
     inner.note_expiring_tables();
     if !read_only {
         inner.watch_removals();
@@ -349,7 +354,7 @@ fn assemble(
     dir: &Path,
     (options, sizes): (Options, Sizes),
     lock: Option<Box<dyn FileLock>>,
-    cache: Arc<BlockCache<crate::table::Layout>>,
+    StoreMemory { cache, cache_store, .. }: StoreMemory,
     (trees, rules): (Vec<Arc<Tree>>, Arc<KeyspaceRules>),
     versions: VersionSet,
     replayed: &Replayed,
@@ -360,14 +365,15 @@ fn assemble(
     let oldest = memtables.next().unwrap_or(&replayed.memtables);
     let read_state = ReadState::of_trees(oldest, &versions.current());
     let read_state = memtables.fold(read_state, |state, next| state.after_freeze(next));
-    let dropped = versions.catalog().dropped().collect();
+    let is_working = lock.is_some() && sizes.compaction_threads > 0;
+    let shared = options.clone();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
     let keyspaces = KeyspaceList::new(versions.catalog(), opening, &options, &rules.clock);
     Arc::new_cyclic(|me| DbInner {
         keyspaces: Arc::new(Mutex::new(keyspaces)),
         rules,
         expired_files_from_ms: AtomicU64::new(0),
-        dropped: Mutex::new(dropped),
+        dropped: Mutex::new(versions.catalog().dropped().collect()),
         opening,
         me: me.clone(),
         dir: PathBuf::from(dir),
@@ -406,6 +412,7 @@ fn assemble(
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),
+        share: RuntimeShare::of(&shared, cache_store, is_working, me.clone()),
         threads: Threads::default(),
         process: fork::process(),
         lock: Mutex::new(lock),
@@ -486,9 +493,10 @@ impl DbInner {
         Ok(())
     }
 
-    /// Leaves the recovered memtables to the flush thread, which is not started yet.
+    /// Leaves the recovered memtables to the flush thread, or to the workers of the runtime, which do
+    /// nothing for this store yet.
     fn queue_recovered(&self, writer: &mut WriterState, replayed: &Replayed, next_log: NextLog) {
-        let fresh = self.fresh_memtables();
+        let fresh = self.fresh_memtables(replayed.memtables.memory_bytes() as u64);
         writer.memtables = fresh.clone();
         writer.others_bytes = 0;
         let mut queue = self.queue.lock();
@@ -500,6 +508,9 @@ impl DbInner {
         queue.recovered = queue.frozen.len();
         self.replace_read_state(|view| view.after_freeze(&fresh));
         self.update_near_stall(queue.frozen.len());
+        if let Some(account) = self.account() {
+            account.note_freeze(queue.frozen_bytes());
+        }
     }
 
     /// Removes unreferenced tables and manifests, which a crash left incomplete.

@@ -151,6 +151,7 @@ impl<'a> Spill<'a> {
             }),
             opened: Some(Opened::new(&tree.tables)),
             over_others: true,
+            pace: None,
         }
     }
 }
@@ -160,7 +161,10 @@ struct Sink<'a, 'b> {
     options: &'a Options,
     trees: &'a [Arc<Tree>],
     rules: &'a KeyspaceRules,
-    memtable_bytes: usize,
+    /// Memory of a full memtable, in bytes.
+    memtable_bytes: u64,
+    /// Bytes for which the filter of a memtable is made.
+    filter_bytes: usize,
     most_bytes: u64,
     /// Maximum number of full memtables that are kept; `None` where no thread flushes them.
     kept_max: Option<usize>,
@@ -171,7 +175,7 @@ struct Sink<'a, 'b> {
 
 impl Sink<'_, '_> {
     fn new_memtables(&self, pool: &Arc<ChunkPool>) -> Memtables {
-        fresh_memtables(self.trees, self.options, self.memtable_bytes, pool)
+        fresh_memtables(self.trees, self.options, self.filter_bytes, pool)
     }
 
     /// Applies the `count` operations of a record.
@@ -186,7 +190,7 @@ impl Sink<'_, '_> {
 
     /// Keeps the memtables for the flush thread if they are full, or writes the oldest to tables.
     fn make_room(&mut self, state: &mut Replayed) -> Result<()> {
-        let most_bytes = self.kept_max.map_or(self.most_bytes, |_| self.memtable_bytes as u64);
+        let most_bytes = self.kept_max.map_or(self.most_bytes, |_| self.memtable_bytes);
         let is_full = state.memtables.memory_bytes() as u64 >= most_bytes;
         if !is_full || self.spill.is_none() {
             return Ok(());
@@ -211,7 +215,7 @@ impl Sink<'_, '_> {
 pub(super) fn replay(
     fs: &dyn Fs,
     dir: &Path,
-    (options, sizes): (&Options, &Sizes),
+    (options, sizes, pool): (&Options, &Sizes, Arc<ChunkPool>),
     (trees, rules): (&[Arc<Tree>], &KeyspaceRules),
     versions: &mut VersionSet,
     spill: Option<&mut Spill<'_>>,
@@ -228,14 +232,25 @@ pub(super) fn replay(
     // until they are removed.
     let used = logs.last().copied().max(numbered(names::parse_table).into_iter().max());
     let next_number = counted.max(used.map_or(0, |number| number + 1));
-    let memtable_bytes = sizes.memtable_bytes as usize;
-    let pool = Arc::new(ChunkPool::new(memtable_bytes));
+    // With a runtime, a store that is only open has no filter.
+    let is_shared = options.runtime.is_some();
+    let memtable_bytes = sizes.memtable_bytes;
+    let filter_bytes = if is_shared { 0 } else { memtable_bytes as usize };
     let most_bytes = replayed_bytes(options, sizes);
     // The newest memtable counts too: all of them may wait for the flush thread after the opening.
     let kept_max = (options.frozen_memtables_max as usize).saturating_sub(1);
     let kept_max = (sizes.compaction_threads > 0).then_some(kept_max);
-    let mut sink =
-        Sink { options, trees, rules, memtable_bytes, most_bytes, kept_max, versions, spill };
+    let mut sink = Sink {
+        options,
+        trees,
+        rules,
+        memtable_bytes,
+        filter_bytes,
+        most_bytes,
+        kept_max,
+        versions,
+        spill,
+    };
     let mut state = Replayed {
         full: Vec::new(),
         memtables: sink.new_memtables(&pool),

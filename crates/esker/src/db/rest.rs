@@ -60,7 +60,7 @@ impl DbInner {
         options.rest_compaction && options.auto_compaction && !cfg!(esker_shuttle)
     }
 
-    /// Returns what a compaction thread does that found no other work.
+    /// Returns what a compaction thread, or a worker of the runtime, does that found no other work.
     pub(super) fn rest_step<'a>(
         &'a self,
         mut queue: MutexGuard<'a, Queue>,

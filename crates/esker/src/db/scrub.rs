@@ -7,9 +7,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::runtime::ScrubState;
 use super::state::DbInner;
 use super::tree::Tree;
 use crate::base::units::MIB;
+use crate::base::workers::NextJob;
 use crate::error::Result;
 use crate::observe::Event;
 use crate::tree::fragment::FileMeta;
@@ -48,6 +50,43 @@ impl DbInner {
         }
     }
 
+    /// Reads the next table, or the logs and the manifest, if it is time, for a store whose runtime
+    /// has the threads. Returns when the next part is due: a part is read at full speed, and the
+    /// pause after it keeps the rate.
+    pub(super) fn scrub_some(&self, state: &mut ScrubState) -> NextJob {
+        let rate = self.options.load().scrub_bytes_per_second;
+        if rate == 0 {
+            *state = ScrubState::default();
+            return NextJob::WhenAsked;
+        }
+        if let Some(due) = state.due.filter(|due| Instant::now() < *due) {
+            return NextJob::At(due);
+        }
+        let mut bytes = 0;
+        let mut pause = Duration::ZERO;
+        let mut count = |read: u64| {
+            bytes += read;
+            self.counters.scrub_bytes.add(read);
+            !self.queue.lock().is_stopped()
+        };
+        match self.table_after(state.last) {
+            Some((tree, file)) => {
+                state.last = file.number;
+                let read = self.verify_table(&tree, &file, &mut count);
+                self.note_scrub(read.map(|_| ()));
+            }
+            None => {
+                state.last = 0;
+                count(self.read_logs_and_manifest());
+                self.counters.scrub_rounds.add(1);
+                pause = ROUND_PAUSE;
+            }
+        }
+        let due = Instant::now() + pause.max(Duration::from_secs_f64(bytes as f64 / rate as f64));
+        state.due = Some(due);
+        NextJob::At(due)
+    }
+
     /// Returns the current table with the smallest number above `last`, with its tree.
     fn table_after(&self, last: u64) -> Option<(Arc<Tree>, Arc<FileMeta>)> {
         let forest = self.versions.lock().current();
@@ -56,6 +95,13 @@ impl DbInner {
 
     /// Reads the logs and the manifest; returns `false` when the store is closing.
     fn scrub_logs_and_manifest(&self, pace: &mut Pace) -> bool {
+        let bytes = self.read_logs_and_manifest();
+        self.counters.scrub_bytes.add(bytes);
+        self.wait_for_scrub(pace, bytes)
+    }
+
+    /// Reads the logs and the manifest, and returns their bytes.
+    fn read_logs_and_manifest(&self) -> u64 {
         let mut reads = vec![self.verify_manifest()];
         match self.log_numbers() {
             Ok(logs) => reads.extend(logs.into_iter().map(|number| self.verify_log(number))),
@@ -66,8 +112,7 @@ impl DbInner {
             bytes += *read.as_ref().unwrap_or(&0);
             self.note_scrub(read.map(|_| ()));
         }
-        self.counters.scrub_bytes.add(bytes);
-        self.wait_for_scrub(pace, bytes)
+        bytes
     }
 
     fn note_scrub(&self, outcome: Result<()>) {

@@ -4,8 +4,9 @@
 //! `Committer.state` → `manual_job` → `versions` → `queue` → `read_state_change`, or the times of
 //! `write_throttle`. `Committer.queue` and then a request's signal are taken alone, or under
 //! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of
-//! the chunk pool, of the list of files to remove and of the observers, `threads.ended`,
-//! `keyspaces`, `dropped`, and those of the lock table of transactions are taken last. No thread
+//! the chunk pool, of the list of files to remove, of the runtime and of the observers,
+//! `threads.ended`, `keyspaces`, `dropped`, and those of the lock table of transactions are taken
+//! last. No thread
 //! waits for a key of that table while it holds a lock of the store. No lock is held while a
 //! listener is called ([`super::events`]). No lock is held while a table is read or written, with
 //! these exceptions. `versions` is held while its own manifest record is written and synced.
@@ -26,7 +27,9 @@ use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
 use super::rest_state::Rest;
+use super::runtime::RuntimeShare;
 use super::snapshot_list::SnapshotList;
+use super::stall_list::RunningStalls;
 use super::thread_roles::Threads;
 use super::tree::Tree;
 use super::write_throttle::WriteThrottle;
@@ -98,6 +101,10 @@ pub(crate) struct Queue {
     pub hint_samples: VecDeque<Vec<u8>>,
     /// Number of flushes started.
     pub flush_tries: u64,
+    /// Whether a flush runs now.
+    pub is_flushing: bool,
+    /// The write stalls that run now.
+    pub stalls: RunningStalls,
     /// Error of the last flush, until the next attempt.
     pub flush_failed: Option<Error>,
     /// Error of the last compaction, until one succeeds.
@@ -113,6 +120,11 @@ impl Queue {
     /// are being flushed.
     pub fn is_queued(&self, memtable: &Arc<Memtable>) -> bool {
         self.frozen.iter().any(|frozen| Arc::ptr_eq(&frozen.memtables.main, memtable))
+    }
+
+    /// Returns the place of the last error of flushes or of compactions.
+    pub fn failure_mut(&mut self, is_flush: bool) -> &mut Option<Error> {
+        if is_flush { &mut self.flush_failed } else { &mut self.compaction_failed }
     }
 
     /// Returns whether flushes and compactions have ended.
@@ -223,6 +235,8 @@ pub(crate) struct DbInner {
     pub closed: AtomicBool,
     /// Whether a store thread has panicked; `queue` has the error.
     pub broken: AtomicBool,
+    /// The store's share in its runtime, which then does the work of `threads`.
+    pub share: Option<RuntimeShare>,
     pub threads: Threads,
     /// The process that opened the store ([`fork`]).
     pub process: u64,
@@ -300,5 +314,7 @@ impl DbInner {
             }
         }
         self.debt_bytes.store(debt, Ordering::Relaxed);
+        let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
+        self.write_throttle.note_debt(debt > limit / 2);
     }
 }

@@ -12,7 +12,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::options::Options;
 use crate::table::{FilterConfig, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice};
-use crate::tree::output::{NewFile, Opened, OutputConfig};
+use crate::tree::output::{NewFile, Opened, OutputConfig, Pace};
 
 impl DbInner {
     /// Returns the configuration for writing a table of a level of `tree` now.
@@ -35,7 +35,24 @@ impl DbInner {
             }),
             opened: Some(Opened::new(&tree.tables)),
             over_others: level == 0,
+            pace: self.output_pace(level == 0),
         }
+    }
+}
+
+impl DbInner {
+    /// Returns what each output calls with the bytes that it writes, if the store's runtime limits
+    /// them. `is_urgent` for a flush.
+    fn output_pace(&self, is_urgent: bool) -> Option<Pace> {
+        let limit = self.share.as_ref()?.runtime().rate_limit().clone();
+        let store = self.me.clone();
+        let is_ended = move || {
+            store.upgrade().is_none_or(|store| {
+                let queue = store.queue.lock();
+                queue.is_stopped() || queue.space_waiters > 0
+            })
+        };
+        Some(Box::new(move |bytes| limit.take(bytes, is_urgent, &is_ended)))
     }
 }
 

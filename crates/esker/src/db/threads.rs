@@ -16,6 +16,7 @@ use super::thread_roles::Role;
 use crate::base::panics::catch_panic;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::check_mappings;
+use crate::base::workers::JobClass;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 
@@ -28,6 +29,9 @@ impl DbInner {
     pub(super) fn start_threads(self: &Arc<DbInner>) -> Result<()> {
         if self.is_manual_background() {
             return Ok(());
+        }
+        if self.member().is_some() {
+            return self.start_jobs();
         }
         let waker = Arc::downgrade(self);
         self.tables.watch_seeks(Box::new(move || {
@@ -58,6 +62,32 @@ impl DbInner {
         started
     }
 
+    /// Lets the workers of the runtime do the store's background work.
+    fn start_jobs(&self) -> Result<()> {
+        let (Some(member), Some(account)) = (self.member(), self.account()) else { return Ok(()) };
+        let asker = || member.asker();
+        let (seeks, removals, memory) = (asker(), asker(), asker());
+        self.tables.watch_seeks(Box::new(move || {
+            seeks.ask(JobClass::Flush);
+            seeks.ask(JobClass::Compact);
+        }));
+        if let Some(purger) = &self.purger {
+            purger.set_waker(Box::new(move || removals.ask(JobClass::Short)));
+        }
+        account.set_wake(Box::new(move || memory.ask(JobClass::Flush)));
+        let started = check_mappings(MAPPINGS_MIN)
+            .map_err(|error| Error::mapping_limit(&self.dir, "open one more store", error))
+            .and_then(|()| {
+                let name = "esker-worker-1";
+                member.activate().map_err(|error| Error::thread_limit(&self.dir, name, error))
+            });
+        if started.is_err() {
+            self.stop();
+            self.end_threads();
+        }
+        started
+    }
+
     /// Starts the threads that these options need.
     pub(super) fn ensure_for(&self, options: &Options) -> Result<()> {
         if self.is_manual_background() || self.read_only {
@@ -79,6 +109,9 @@ impl DbInner {
     #[inline]
     pub(super) fn ensure(&self, role: Role) -> Result<()> {
         if self.threads.started.load(Ordering::Acquire) & role.bit() != 0 {
+            return Ok(());
+        }
+        if self.member().is_some() {
             return Ok(());
         }
         self.start(role)
@@ -146,7 +179,7 @@ impl DbInner {
     }
 
     /// Refuses writes from now on, because the thread `name` panicked and others may follow.
-    fn poison(&self, name: &str, cause: &str) {
+    pub(super) fn poison(&self, name: &str, cause: &str) {
         let message = format!(
             "the store refuses writes because its thread {name} panicked ({cause}); reads still \
              work; correct the code that panicked, such as a custom key order or filter policy, \
@@ -156,9 +189,13 @@ impl DbInner {
         self.note_error(name, &error);
         let mut queue = self.queue.lock();
         queue.broken.get_or_insert(error);
+        if let Some(account) = self.account() {
+            // Its memtables are never flushed, and other stores must not wait for that.
+            account.note_flush(queue.frozen_bytes(), true);
+        }
         self.broken.store(true, Ordering::Release);
         drop(queue);
-        self.work.notify_all();
+        self.wake_all();
         self.idle.notify_all();
         self.deliver_events();
     }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::state::DbInner;
 use super::tree::{Tree, fresh_memtables};
 use crate::base::keyspace::{KeyspaceId, LiveKeys, TreeId};
-use crate::base::sync::atomic::Ordering;
 use crate::iter::rewrite::RewriteRules;
 use crate::memtable::Memtables;
 use crate::tree::catalog::CatalogChange;
@@ -40,9 +39,9 @@ impl DbInner {
         (versions.current(), versions.catalog().to_changes())
     }
 
-    /// Returns empty memtables for all trees.
-    pub fn fresh_memtables(&self) -> Memtables {
-        let bytes = self.write_params.memtable_bytes.load(Ordering::Relaxed) as usize;
+    /// Returns empty memtables for all trees, which follow memtables of `full_bytes`.
+    pub fn fresh_memtables(&self, full_bytes: u64) -> Memtables {
+        let bytes = self.next_memtable_bytes(full_bytes);
         fresh_memtables(&self.trees.load(), &self.options.load(), bytes, &self.pool)
     }
 

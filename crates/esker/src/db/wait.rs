@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::state::{DbInner, Queue};
 use crate::base::sync::MutexGuard;
+use crate::base::workers::JobClass;
 use crate::compaction::BusySet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Memtable;
@@ -24,7 +25,7 @@ pub(super) struct CompactionBlock<'a> {
 impl Drop for CompactionBlock<'_> {
     fn drop(&mut self) {
         self.inner.queue.lock().exclusive = false;
-        self.inner.work.notify_all();
+        self.inner.wake(JobClass::Compact);
         self.inner.idle.notify_all();
     }
 }
@@ -62,7 +63,7 @@ impl DbInner {
     fn wait_quiet(&self) -> Result<()> {
         let mut queue = self.queue.lock();
         // The threads look for work whenever there may be some. This is for missed signals.
-        self.work.notify_all();
+        self.wake_jobs();
         loop {
             self.check_open()?;
             let failed = queue.flush_failed.as_ref().or(queue.compaction_failed.as_ref());
@@ -78,7 +79,7 @@ impl DbInner {
                 // There is work and no thread does it. A signal during a flush or a compaction
                 // would make the other threads find no work, signal that, and be woken again, until
                 // the flush or compaction ends.
-                self.work.notify_all();
+                self.wake_jobs();
             }
             self.idle.wait_for(&mut queue, Duration::from_millis(50));
         }
@@ -112,7 +113,7 @@ impl DbInner {
         if self.is_manual_background() {
             return self.flush_here(|queue| !queue.is_queued(last));
         }
-        self.work.notify_all();
+        self.wake(JobClass::Flush);
         let mut queue = self.queue.lock();
         // Only later flush attempts count: a device that was full may have space again.
         let tries = queue.flush_tries;

@@ -10,6 +10,7 @@ use super::pending_wal::PendingWal;
 use super::state::DbInner;
 use super::thread_roles::Role;
 use crate::base::sync::atomic::Ordering;
+use crate::base::workers::JobClass;
 use crate::error::{ErrorKind, Result};
 use crate::fs::sync_dir;
 use crate::options::kinds::WalIo;
@@ -29,7 +30,11 @@ impl DbInner {
         if matches!(queue.pending_wal, PendingWal::NotRequested) {
             queue.pending_wal = PendingWal::Wanted;
             drop(queue);
-            self.work.notify_all();
+            self.wake(JobClass::Short);
+            if self.member().is_some() {
+                // A store at rest flushes a memtable of this size.
+                self.wake(JobClass::Compact);
+            }
         }
     }
 
@@ -106,7 +111,7 @@ impl DbInner {
 
     fn prepare_log(&self, number: u64) -> Result<LogWriter> {
         let path = names::log_path(&self.dir, number);
-        let mapped = self.options.load().wal_io == WalIo::Mmap;
+        let mapped = self.options.load().wal_io == WalIo::Mmap && self.may_map_log();
         let header = FileHeader { number, generation: self.next_id() };
         let log = LogWriter::prepare(&*self.fs, &path, header, mapped)?;
         if let Err(error) = sync_dir(&*self.fs, &self.dir) {

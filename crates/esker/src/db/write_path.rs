@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pending_wal::NEXT_LOG_FROM;
+use super::stall_list::StallCause;
 use super::state::{DbInner, Frozen, NextLog, Queue};
 use super::write_throttle::{PACED_MIN, SLEEP};
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
+use crate::base::workers::JobClass;
 use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::metrics::Counters;
@@ -39,13 +41,27 @@ impl DbInner {
         user_bytes: u64,
         durability: Option<Durability>,
     ) -> Result<()> {
+        self.write_by(payload, count, user_bytes, durability, None)
+    }
+
+    /// Commits an encoded batch, unless it would have to wait after `deadline`.
+    pub fn write_by(
+        &self,
+        payload: &[u8],
+        count: u32,
+        user_bytes: u64,
+        durability: Option<Durability>,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
         self.check_writable()?;
         if count == 0 {
             return Ok(());
         }
-        self.throttle(payload.len() as u64);
+        self.throttle(payload.len() as u64, deadline)?;
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
-        let outcome = self.committer.commit(payload, count, user_bytes, durability, self).map(drop);
+        let committed =
+            self.committer.commit(payload, count, user_bytes, durability, deadline, self);
+        let outcome = committed.map(drop);
         if let Err(error) = &outcome {
             self.note_write_error(error);
         }
@@ -63,7 +79,7 @@ impl DbInner {
         check: &Arc<Footprint>,
     ) -> Result<()> {
         self.check_writable()?;
-        self.throttle(payload.len() as u64);
+        self.throttle(payload.len() as u64, None)?;
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let batch = (payload, count, user_bytes);
         let outcome = self.committer.commit_checked(batch, durability, check, self).map(drop);
@@ -85,7 +101,7 @@ impl DbInner {
         condition: impl FnOnce() -> Result<bool>,
     ) -> Result<bool> {
         self.check_writable()?;
-        self.throttle(payload.len() as u64);
+        self.throttle(payload.len() as u64, None)?;
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let outcome =
             self.committer.commit_if(payload, count, user_bytes, durability, self, condition);
@@ -102,7 +118,7 @@ impl DbInner {
         make: impl FnOnce(&mut Vec<u8>) -> Result<Option<u64>>,
     ) -> Result<bool> {
         self.check_writable()?;
-        self.throttle(bytes);
+        self.throttle(bytes, None)?;
         let outcome = self.committer.commit_made(self.write_params.durability(), self, make);
         if let Err(error) = &outcome {
             self.note_write_error(error);
@@ -112,38 +128,49 @@ impl DbInner {
     }
 
     /// Delays a write of `bytes` while flushes and compactions are behind.
-    fn throttle(&self, bytes: u64) {
+    ///
+    /// # Errors
+    /// `Busy` when the delay would end after `deadline`. The delay then ends at the deadline.
+    #[inline]
+    fn throttle(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         if self.write_throttle.is_near_stall() {
-            self.delay_near_stall(bytes);
+            self.delay_near_stall(bytes, deadline)?;
         }
-        self.slow_down(bytes);
+        self.slow_down(bytes, deadline)
     }
 
     /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
     /// last until the flush ends.
     #[cold]
-    pub(super) fn delay_near_stall(&self, bytes: u64) {
+    pub(super) fn delay_near_stall(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         let written = self.write_throttle.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if written < pressure::PACE_BYTES {
-            return;
+            return Ok(());
         }
         let written = self.write_throttle.unpaced_bytes.swap(0, Ordering::Relaxed);
         if written < pressure::PACE_BYTES {
             // Another writer was faster and has counted these bytes.
             self.write_throttle.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
-            return;
+            return Ok(());
         }
         let now = Instant::now();
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let room = full.saturating_sub(self.read_state.load().active_bytes());
         let due = self.write_throttle.due(now, written, room, full);
-        let mut left = due.saturating_duration_since(now);
+        let is_due_later = due.saturating_duration_since(now) > PACED_MIN;
+        let end = deadline.map_or(due, |deadline| due.min(deadline));
+        let mut left = end.saturating_duration_since(now);
         // The sleep ends early when the flush does.
         while left > PACED_MIN && self.write_throttle.is_near_stall() {
             crate::base::sync::thread::sleep(left.min(SLEEP));
-            left = due.saturating_duration_since(Instant::now());
+            left = end.saturating_duration_since(Instant::now());
         }
         self.note_slowed(now.elapsed());
+        let missed = is_due_later && end < due;
+        match self.slowdown().filter(|_| missed && self.write_throttle.is_near_stall()) {
+            Some(slowdown) => Err(self.busy(&slowdown)),
+            None => Ok(()),
+        }
     }
 
     /// Counts a delay of a writer.
@@ -156,28 +183,44 @@ impl DbInner {
     pub fn update_near_stall(&self, frozen: usize) {
         let near = !self.is_manual_background()
             && frozen >= self.options.load().frozen_memtables_max as usize;
-        if !near {
-            let mut times = self.write_throttle.times.lock();
-            (times.due, times.room_bytes) = (None, None);
+        let mut times = self.write_throttle.times.lock();
+        if near {
+            times.near_since.get_or_insert_with(Instant::now);
+        } else {
+            (times.due, times.room_bytes, times.near_since) = (None, None, None);
         }
+        drop(times);
         self.write_throttle.near_stall.store(near, Ordering::Relaxed);
     }
 
     /// Sleeps for the delay of the debt throttle, in portions that a timer can keep.
     #[inline]
-    fn slow_down(&self, bytes: u64) {
+    fn slow_down(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         let debt = self.debt_bytes.load(Ordering::Relaxed);
         let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
         if debt <= limit / 2 || self.is_manual_background() {
-            return;
+            return Ok(());
         }
         // Limits the delay of one write, whatever its size.
         let delay = pressure::delay_ns(debt, limit, bytes).min(SLOWED_NS_MAX);
         let owed = self.pending_delay_ns.fetch_add(delay, Ordering::Relaxed) + delay;
-        if owed >= 500_000 {
-            self.pending_delay_ns.store(0, Ordering::Relaxed);
-            crate::base::sync::thread::sleep(Duration::from_nanos(owed));
-            self.note_slowed(Duration::from_nanos(owed));
+        if owed < 500_000 {
+            return Ok(());
+        }
+        self.pending_delay_ns.store(0, Ordering::Relaxed);
+        let owed = Duration::from_nanos(owed);
+        let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let slept = left.map_or(owed, |left| left.min(owed));
+        crate::base::sync::thread::sleep(slept);
+        self.note_slowed(slept);
+        match self.slowdown().filter(|_| slept < owed) {
+            Some(slowdown) => {
+                // The delay of earlier writes is still owed, that of this write is not.
+                let rest = owed.saturating_sub(slept + Duration::from_nanos(delay));
+                self.pending_delay_ns.fetch_add(rest.as_nanos() as u64, Ordering::Relaxed);
+                Err(self.busy(&slowdown))
+            }
+            None => Ok(()),
         }
     }
 
@@ -194,7 +237,8 @@ impl DbInner {
         check_mappings(MAPPINGS_PER_THREAD)
             .map_err(|error| Error::mapping_limit(&self.dir, "allocate another memtable", error))?;
         let log = self.continue_log(writer)?;
-        let fresh = self.fresh_memtables();
+        let full_bytes = writer.memtables.memory_bytes() as u64;
+        let fresh = self.fresh_memtables(full_bytes);
         let full = std::mem::replace(&mut writer.memtables, fresh.clone());
         writer.others_bytes = 0;
         writer.unlogged = false;
@@ -216,23 +260,34 @@ impl DbInner {
         queue.frozen.push_back(Frozen { memtables: full, next_log: Some(next_log) });
         self.replace_read_state(|view| view.after_freeze(&fresh));
         self.update_near_stall(queue.frozen.len());
+        if let Some(account) = self.account() {
+            account.note_freeze(queue.frozen_bytes());
+        }
         drop(queue);
         self.refresh_debt();
-        self.work.notify_all();
+        self.wake(JobClass::Flush);
         Ok(())
     }
 
     /// Waits until the immutable memtables leave room for `bytes` in half of the memory budget, or
     /// until none is left: one value may exceed all of it. Freezes the active memtable where
     /// `bytes` would not fit beside it.
-    pub fn wait_for_room(&self, bytes: u64) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Busy` when there is no room until `deadline`.
+    pub fn wait_for_room(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         self.check_writable()?;
         let most = self.sizes.load().memory_budget_bytes / 2;
         {
-            let mut writer = self.committer.lock();
+            let mut writer = match deadline {
+                None => self.committer.lock(),
+                Some(end) => {
+                    self.committer.lock_by(end).ok_or_else(|| self.busy_behind_writers())?
+                }
+            };
             let held = writer.memtables.data_bytes();
             if held >= LARGE_BYTES && held as u64 + bytes > most {
-                self.wait_for_memtable()?;
+                self.wait_for_memtable(deadline)?;
                 self.retry_with_space(|| self.freeze(&mut writer))?;
             }
         }
@@ -240,23 +295,28 @@ impl DbInner {
             let frozen = queue.frozen.iter().map(|frozen| frozen.memtables.data_bytes() as u64);
             queue.frozen.is_empty() || frozen.sum::<u64>() + bytes <= most
         };
-        let waited =
-            self.wait_until_flushed("a large write needs the memory of immutable memtables", fits);
+        let cause = StallCause::Flush("a large write needs the memory of immutable memtables");
+        let waited = self.wait_until_flushed(cause, deadline, fits);
         self.deliver_events();
         waited
     }
 
-    fn wait_for_memtable(&self) -> Result<()> {
+    fn wait_for_memtable(&self, deadline: Option<Instant>) -> Result<()> {
         let most = self.options.load().frozen_memtables_max as usize;
-        let cause = "every memtable is full, and `frozen_memtables_max` of them wait for a flush";
-        self.wait_until_flushed(cause, |queue| queue.frozen.len() < most)
+        let text = "every memtable is full, and `frozen_memtables_max` of them wait for a flush";
+        let cause = StallCause::Flush(text);
+        self.wait_until_flushed(cause, deadline, |queue| queue.frozen.len() < most)
     }
 
     /// Waits for flushes until `enough` returns true, because of `cause`. In manual background
-    /// mode, does the flushes.
+    /// mode, does the flushes, whatever the deadline.
+    ///
+    /// # Errors
+    /// The error of a failed flush; `Closed`; `Busy` when `deadline` comes first.
     fn wait_until_flushed(
         &self,
-        cause: &'static str,
+        cause: StallCause,
+        deadline: Option<Instant>,
         enough: impl Fn(&Queue) -> bool,
     ) -> Result<()> {
         if self.is_manual_background() {
@@ -266,7 +326,11 @@ impl DbInner {
         if enough(&queue) {
             return Ok(());
         }
-        let stall = self.begin_stall(cause, &queue);
+        let is_late = || deadline.is_some_and(|end| end <= Instant::now());
+        if is_late() && queue.flush_failed.is_none() && !queue.is_stopped() {
+            return Err(self.busy_before_flush(cause, &queue));
+        }
+        let stall = self.begin_stall(cause, &mut queue);
         let waited = loop {
             if enough(&queue) {
                 break Ok(());
@@ -277,20 +341,31 @@ impl DbInner {
             if queue.stop {
                 break self.check_open();
             }
-            self.idle.wait(&mut queue);
+            match deadline {
+                None => self.idle.wait(&mut queue),
+                Some(_) if is_late() => break Err(self.busy_before_flush(cause, &queue)),
+                Some(end) => self.idle.wait_until(&mut queue, end),
+            }
         };
-        self.end_stall(stall);
+        self.end_stall(stall, &mut queue);
         waited
     }
 }
 
 impl CommitHooks for DbInner {
     #[inline]
-    fn make_room(&self, writer: &mut WriterState) -> Result<()> {
+    fn make_room(&self, writer: &mut WriterState, deadline: Option<Instant>) -> Result<()> {
         let full = writer.log.as_ref().is_some_and(LogWriter::is_full);
         let full = full || writer.memtables.range_deletes_max() >= RANGE_DELETES_MAX;
         let most = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let used = writer.memtables.main.memory_bytes() as u64 + writer.others_bytes;
+        if let Some(account) = self.account() {
+            let is_new = self.keep_to_runtime_memory(account, writer, used, deadline)?;
+            if is_new {
+                self.check_open()?;
+                return self.check_unbroken();
+            }
+        }
         if !full && used < most {
             if used >= most / NEXT_LOG_FROM && !writer.next_log_requested {
                 writer.next_log_requested = true;
@@ -301,8 +376,12 @@ impl CommitHooks for DbInner {
         }
         self.check_open()?;
         self.check_unbroken()?;
-        self.wait_for_memtable()?;
+        self.wait_for_memtable(deadline)?;
         self.retry_with_space(|| self.freeze(writer))
+    }
+
+    fn missed_deadline(&self) -> Error {
+        self.busy_behind_writers()
     }
 
     fn publish_hints(&self, hints: Arc<Hints>) {
@@ -317,8 +396,12 @@ impl CommitHooks for DbInner {
         self.close_in_background(log);
     }
 
-    fn wait_recovered(&self) -> Result<()> {
-        self.wait_for_recovered_memtables()
+    fn wait_recovered(&self, deadline: Option<Instant>) -> Result<()> {
+        if deadline.is_none() {
+            return self.wait_for_recovered_memtables();
+        }
+        let text = "the first sync waits for the memtables that the opening recovered";
+        self.wait_until_flushed(StallCause::Flush(text), deadline, |queue| queue.recovered == 0)
     }
 
     fn counters(&self) -> &Counters {

@@ -30,6 +30,10 @@ pub(super) struct Times {
     pub room_bytes: Option<u64>,
     /// The time until which the writes so far should take.
     pub due: Option<Instant>,
+    /// The time since which the next full memtable would make writers wait.
+    pub near_since: Option<Instant>,
+    /// The time since which the debt slows writers.
+    indebted_since: Option<Instant>,
 }
 
 /// State of the write throttle.
@@ -49,6 +53,22 @@ impl WriteThrottle {
     #[inline]
     pub fn is_near_stall(&self) -> bool {
         self.near_stall.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time since which the throttle is active.
+    pub fn near_stall_since(&self) -> Option<Instant> {
+        self.times.lock().near_since
+    }
+
+    /// Records whether the debt is so large that it slows writers.
+    pub fn note_debt(&self, slows: bool) {
+        let mut times = self.times.lock();
+        times.indebted_since = slows.then(|| times.indebted_since.unwrap_or_else(Instant::now));
+    }
+
+    /// Returns the time for which the debt has slowed writers.
+    pub fn indebted_for(&self) -> Duration {
+        self.times.lock().indebted_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Records that a memtable of `bytes` is being flushed.

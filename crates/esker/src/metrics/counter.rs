@@ -3,6 +3,7 @@
 //! Invariants: no count is lost, whichever thread adds it. A part of a [`Striped`] that belongs to
 //! one thread is written by no other thread until that thread has ended.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::thread_number::ThreadNumber;
@@ -43,6 +44,23 @@ const SHARED: usize = 16;
 /// instruction would delay later reads.
 #[derive(Debug, Default)]
 pub struct Striped([Stripe; OWNED + SHARED]);
+
+/// A [`Striped`] that takes no memory before the first addition.
+#[derive(Debug, Default)]
+pub struct LazyStriped(OnceLock<Box<Striped>>);
+
+impl LazyStriped {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.get_or_init(Box::default).add(n);
+    }
+
+    /// Returns the sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.get().map_or(0, |parts| parts.get())
+    }
+}
 
 /// One part, alone on its cache lines.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ mod counter;
 mod openmetrics;
 mod table;
 
-pub use counter::{Counter, Striped};
+pub use counter::{Counter, LazyStriped, Striped};
 pub use table::{METRICS, MetricSpec};
 
 use crate::base::sync::Mutex;
@@ -25,7 +25,7 @@ pub struct LevelCounters {
     /// Files moved to this level without a rewrite.
     pub moves: Counter,
     /// Gets that found their version in this level (a value or a tombstone).
-    pub table_gets: Striped,
+    pub table_gets: LazyStriped,
 }
 
 /// Counters of what flushes and compactions do with merge operands, expired pairs and filtered

@@ -123,6 +123,8 @@ pub enum Event {
         cause: String,
         /// Bytes of immutable memtables that wait for their flush.
         bytes: u64,
+        /// What ends the stall, as a sentence without its end.
+        clears: String,
     },
     /// A write stall ended.
     #[non_exhaustive]
@@ -131,6 +133,8 @@ pub enum Event {
         cause: String,
         /// Bytes of immutable memtables that waited for their flush when the stall began.
         bytes: u64,
+        /// What was to end the stall when it began.
+        clears: String,
         /// Duration of the stall.
         duration: Duration,
     },

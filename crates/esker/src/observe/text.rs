@@ -79,11 +79,11 @@ impl fmt::Display for Event {
                 let compactions = Counted(*compactions, "compaction");
                 write!(f, "{compactions} at rest wrote {bytes} in {took}; {cause}")
             }
-            Event::StallBegan { cause, bytes } => {
+            Event::StallBegan { cause, bytes, clears } => {
                 let bytes = human_bytes(*bytes);
-                write!(f, "write stall began: {cause}; {bytes} wait for their flush")
+                write!(f, "write stall began: {cause}; {bytes} wait for their flush; {clears}")
             }
-            Event::StallEnded { cause, bytes, duration } => {
+            Event::StallEnded { cause, bytes, duration, .. } => {
                 let (took, bytes) = (Took(*duration), human_bytes(*bytes));
                 write!(f, "write stall of {took}: {cause}; {bytes} waited for their flush")
             }
@@ -288,10 +288,6 @@ mod tests {
                  run limit, read 10 B and wrote 1 table (9 B) in 20.5 s",
             ),
             (
-                Event::StallEnded { cause: "no room".to_string(), bytes: 7, duration },
-                "write stall of 20.5 s: no room; 7 B waited for their flush",
-            ),
-            (
                 Event::TableCreated { tree: 0, level: 3, number: 12, size_bytes: 1 },
                 "table 000012 (1 B) created in level 3",
             ),
@@ -302,5 +298,16 @@ mod tests {
             let shown = event.to_string();
             assert!(shown.starts_with(text) && !shown.contains('\n'), "{shown}");
         }
+    }
+    #[test]
+    fn stalls_are_sentences() {
+        let (cause, clears) = ("no room".to_string(), "a flush ends the wait".to_string());
+        let began = Event::StallBegan { cause: cause.clone(), bytes: 7, clears: clears.clone() };
+        let text = "write stall began: no room; 7 B wait for their flush; a flush ends the wait";
+        assert_eq!(began.to_string(), text);
+        let duration = Duration::from_millis(20_500);
+        let ended = Event::StallEnded { cause, bytes: 7, clears, duration };
+        let text = "write stall of 20.5 s: no room; 7 B waited for their flush";
+        assert!(ended.to_string().starts_with(text), "{ended}");
     }
 }

@@ -99,6 +99,11 @@ macro_rules! rows {
             pub clock: Option<std::sync::Arc<dyn crate::base::expiry::Clock>>,
             /// Listeners for the events of the store. Default: none.
             pub listeners: Vec<std::sync::Arc<dyn crate::observe::EventListener>>,
+            /// What the store shares with other stores: threads, memory budget, block cache, and a
+            /// limit on background writes. Default: none, the store has these for itself. With a
+            /// runtime, `memory_budget_bytes`, `cache_size_bytes` and `cache_policy` have no effect,
+            /// and `background_threads` has none unless it is 0.
+            pub runtime: Option<crate::base::runtime::Runtime>,
             /// Thresholds, which tests lower. The field also makes `..Options::default()`
             /// necessary, so that a new option breaks no program.
             #[doc(hidden)]
@@ -118,6 +123,7 @@ macro_rules! rows {
                     compaction_filters: Vec::new(),
                     clock: None,
                     listeners: Vec::new(),
+                    runtime: None,
                     thresholds: crate::base::thresholds::Thresholds::default(),
                 }
             }

@@ -174,6 +174,8 @@ pub struct ReadConfig {
     pub index_fanout: usize,
     /// Cache for loaded blocks.
     pub cache: Arc<BlockCache<Layout>>,
+    /// Number of the store among the users of the cache; 0 for the only one.
+    pub cache_store: u32,
     /// Memory pool for the randomly accessed structures of an open table.
     pub pages: Arc<CacheBlockPool>,
     /// User's filter policy, needed to read the filters that it created.

@@ -261,7 +261,11 @@ impl Table {
 
     #[inline]
     pub(super) fn block_key(&self, block: usize) -> BlockKey {
-        BlockKey { file: self.source.file_number, block: block as u32 }
+        BlockKey {
+            file: self.source.file_number,
+            block: block as u32,
+            store: self.config.cache_store,
+        }
     }
 
     /// Returns the file. Opens it for this use if it does not stay open.

@@ -134,6 +134,7 @@ fn config(order: &KeyOrder, cache_bytes: u64) -> ReadConfig {
         index_search: IndexSearch::Btree,
         index_fanout: 16,
         cache: Arc::new(BlockCache::new(CachePolicy::Lru, cache_bytes)),
+        cache_store: 0,
         pages: Arc::default(),
         filter_policy: Some(Arc::new(FirstByte)),
         keep_open: true,

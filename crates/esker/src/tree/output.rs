@@ -43,7 +43,15 @@ pub struct OutputConfig {
     /// Whether older tables may share keys with the output. Block sketches are built only in this
     /// case.
     pub over_others: bool,
+    /// Called with the bytes that were written since the last call. It may wait.
+    pub pace: Option<Pace>,
 }
+
+/// Slows an output down, by the number of bytes that it has written.
+pub type Pace = Box<dyn FnMut(u64) + Send>;
+
+/// Number of bytes that an output writes between two calls of its pace.
+const PACE_BYTES: u64 = 64 << 10;
 
 /// Open tables of files that no version references yet, with their blocks in the cache. Dropping it
 /// evicts the blocks of the tables that no version has taken.
@@ -103,6 +111,8 @@ pub struct Output {
     current: Option<(u64, TableWriter)>,
     last_key: Vec<u8>,
     done: Vec<NewFile>,
+    /// Bytes of the current file that the pace knows.
+    paced_bytes: u64,
 }
 
 impl Output {
@@ -121,6 +131,7 @@ impl Output {
             current: None,
             last_key: Vec::new(),
             done: Vec::new(),
+            paced_bytes: 0,
         }
     }
 
@@ -135,6 +146,12 @@ impl Output {
         }
         if let Some((_, writer)) = self.current.as_mut() {
             writer.add(key, seqno, kind, value)?;
+            if let Some(pace) = &mut self.config.pace
+                && writer.estimated_bytes() >= self.paced_bytes + PACE_BYTES
+            {
+                pace(writer.estimated_bytes() - self.paced_bytes);
+                self.paced_bytes = writer.estimated_bytes();
+            }
         }
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
@@ -246,6 +263,10 @@ impl Output {
         });
         match checked {
             Ok(info) => {
+                let rest = info.size_bytes.saturating_sub(std::mem::take(&mut self.paced_bytes));
+                if let Some(pace) = &mut self.config.pace {
+                    pace(rest);
+                }
                 let hi = end.filter(|_| info.range_deletes > 0).map(<[u8]>::to_vec);
                 self.done.push(NewFile { number, info, hi });
                 Ok(())

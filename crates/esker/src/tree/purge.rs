@@ -51,6 +51,8 @@ pub struct Purger {
     wakeup: Condvar,
     /// Starts a thread that calls [`Purger::serve`]. Returns `false` if that fails.
     start: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Called after a file was queued, instead of a wakeup of that thread.
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Called with the number of each table whose name was removed.
     observer: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
 }
@@ -86,8 +88,8 @@ impl Purger {
     /// Creates a purger for the store in `dir`. `process` is the process that opened the store.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, process: u64) -> Purger {
         let (queue, wakeup) = (Mutex::default(), Condvar::new());
-        let (start, observer) = (OnceLock::new(), OnceLock::new());
-        Purger { fs, dir, process, queue, wakeup, start, observer }
+        let (start, waker, observer) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Purger { fs, dir, process, queue, wakeup, start, waker, observer }
     }
 
     /// Removes table file `number`. `tables` are its open handles.
@@ -115,7 +117,10 @@ impl Purger {
             if queue.served {
                 queue.unused.push(unused);
                 drop(queue);
-                self.wakeup.notify_all();
+                match self.waker.get() {
+                    Some(wake) => wake(),
+                    None => self.wakeup.notify_all(),
+                }
                 return;
             }
         }
@@ -147,6 +152,22 @@ impl Purger {
     /// queued.
     pub fn set_starter(&self, start: Box<dyn Fn() -> bool + Send + Sync>) {
         let _ = self.start.set(start);
+    }
+
+    /// Leaves the removal to a thread that calls [`Purger::remove_queued`], and sets the function
+    /// that is called when a file was queued for it. Its caller may hold locks.
+    pub fn set_waker(&self, waker: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.waker.set(waker);
+        let mut queue = self.queue.lock();
+        queue.served = !queue.ended;
+    }
+
+    /// Removes the queued files on the calling thread.
+    pub fn remove_queued(&self) {
+        let unused = std::mem::take(&mut self.queue.lock().unused);
+        // Evict all cached blocks before closing the first file, because closing takes longer.
+        unused.iter().for_each(ObsoleteFile::forget_blocks);
+        unused.into_iter().for_each(|unused| self.finish(unused));
     }
 
     /// Sets the function that is called with the number of each table whose name was removed. Its

@@ -21,15 +21,20 @@
 //! 7. A caller that locks the writer state for another purpose, such as a flush, waits for the
 //!    running commit and for at most one more that was about to begin. The number of writers does
 //!    not matter.
+//! 8. A write with a deadline does not wait for other writers or for memory after its deadline.
+//!    When it returns `Busy`, nothing of it is in the log. A leader whose group has to wait longer
+//!    than the deadline of a member gives that member the error, returns the others to the queue,
+//!    and passes the leadership on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::group_commit_delay::GroupCommitDelay;
+use super::request::{Request, Role, Signal, WriteQueue};
 use super::writer_state::{CommitHooks, Member, Visible, WriterState, last_seqnos};
 use crate::base::key::SeqNo;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::base::sync::{Condvar, Mutex, MutexGuard};
+use crate::base::sync::{Condvar, Mutex, MutexGuard, thread};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::kinds::Durability;
 use crate::txn::footprint::Footprint;
@@ -41,102 +46,8 @@ const TRIES: u32 = if cfg!(esker_shuttle) { 1 } else { 64 };
 /// Minimum size of a batch that its own writer commits, in bytes. Such a writer first waits for
 /// room.
 pub const LARGE_BYTES: usize = 1 << 20;
-
-/// A waiting commit and its outcome.
-struct Request {
-    payload: Vec<u8>,
-    count: u32,
-    user_bytes: u64,
-    durability: Durability,
-    check: Option<Arc<Footprint>>,
-    /// Per-request lock, so that the writers of one group wake in parallel and not one after the
-    /// other through the queue's lock.
-    signal: Mutex<Signal>,
-    /// Notified after a change of `signal`.
-    woken: Condvar,
-}
-
-/// Signal to a waiting writer.
-enum Signal {
-    /// No signal yet.
-    None,
-    /// Become the leader and commit for all waiting writers.
-    Lead,
-    /// The outcome of the commit.
-    Outcome(Result<SeqNo>),
-}
-
-/// Role of a waiting writer.
-enum Role {
-    /// Leader: commits for all waiting writers.
-    Lead,
-    /// Leader after a delay: commits when all expected writers have arrived, or after this time.
-    LeadAfter(Duration),
-    /// Follower: waits for a signal.
-    Follow,
-}
-
-impl Request {
-    fn as_member(&self) -> Member<'_> {
-        Member {
-            payload: &self.payload,
-            count: self.count,
-            user_bytes: self.user_bytes,
-            durability: self.durability,
-            check: self.check.as_ref(),
-        }
-    }
-
-    fn notify(&self, signal: Signal) {
-        *self.signal.lock() = signal;
-    }
-
-    /// Waits for a signal.
-    fn wait(&self) -> Signal {
-        let mut signal = self.signal.lock();
-        while matches!(*signal, Signal::None) {
-            self.woken.wait(&mut signal);
-        }
-        std::mem::replace(&mut signal, Signal::None)
-    }
-
-    /// Waits for a signal, for `most` at most.
-    fn wait_for(&self, most: Duration) {
-        let mut signal = self.signal.lock();
-        if matches!(*signal, Signal::None) {
-            self.woken.wait_for(&mut signal, most);
-        }
-    }
-
-    /// Takes the outcome if it has arrived.
-    fn take_outcome(&self) -> Option<Result<SeqNo>> {
-        let mut signal = self.signal.lock();
-        match std::mem::replace(&mut *signal, Signal::None) {
-            Signal::Outcome(outcome) => Some(outcome),
-            other => {
-                *signal = other;
-                None
-            }
-        }
-    }
-}
-
-/// The write queue. At most one of its writers is the leader. A follower reads its outcome without
-/// the writer state's lock; otherwise it would wait for the next group's sync.
-#[derive(Default)]
-struct WriteQueue {
-    requests: Vec<Arc<Request>>,
-    led: bool,
-    /// Number of syncing writers that ends the delay of a waiting leader.
-    expected_syncs: Option<usize>,
-}
-
-impl WriteQueue {
-    /// Returns the number of waiting writers that request a sync.
-    fn syncing(&self) -> usize {
-        self.requests.iter().filter(|request| request.durability == Durability::Sync).count()
-    }
-}
+/// Time between two attempts of a writer with a deadline to lock the writer state.
+const POLL: Duration = Duration::from_micros(200);
 
 /// The write queue in front of the writer state.
 #[repr(align(128))]
@@ -172,17 +83,19 @@ impl Committer {
     /// a pause would take it again and again before a sleeping caller wakes. Writers that arrive
     /// now therefore let the caller go first.
     pub fn lock(&self) -> MutexGuard<'_, WriterState> {
-        let count = |line: MutexGuard<'_, WriteQueue>, callers| {
-            self.callers_count.store(callers, Ordering::Relaxed);
-            self.count_waiting(&line);
-        };
-        let callers = || self.callers_count.load(Ordering::Relaxed);
-        let line = self.queue.lock();
-        count(line, callers() + 1);
+        let caller = CallerGuard::new(self);
         let next = self.next.lock();
         let writer = self.state.lock();
-        let line = self.queue.lock();
-        count(line, callers() - 1);
+        drop((caller, next));
+        writer
+    }
+
+    /// Locks the writer state as [`Committer::lock`] does. Returns `None` when it is not free until
+    /// `deadline`.
+    pub fn lock_by(&self, deadline: Instant) -> Option<MutexGuard<'_, WriterState>> {
+        let _caller = CallerGuard::new(self);
+        let next = poll(deadline, || self.next.try_lock())?;
+        let writer = poll(deadline, || self.state.try_lock());
         drop(next);
         writer
     }
@@ -218,16 +131,20 @@ impl Committer {
     }
 
     /// Commits one batch, whose keys and values have `user_bytes` bytes. Returns its last sequence
-    /// number.
+    /// number. If it would have to wait for other writers or for memory after `deadline`, returns
+    /// an error, and nothing is changed.
+    #[inline]
     pub fn commit(
         &self,
         payload: &[u8],
         count: u32,
         user_bytes: u64,
         durability: Durability,
+        deadline: Option<Instant>,
         hooks: &dyn CommitHooks,
     ) -> Result<SeqNo> {
-        self.commit_member(Member { payload, count, user_bytes, durability, check: None }, hooks)
+        let member = Member { payload, count, user_bytes, durability, check: None, deadline };
+        self.commit_member(member, hooks)
     }
 
     /// Commits one batch of a transaction as [`Committer::commit`] does, if `check` finds no
@@ -241,7 +158,8 @@ impl Committer {
         hooks: &dyn CommitHooks,
     ) -> Result<SeqNo> {
         let ((payload, count, user_bytes), check) = (batch, Some(check));
-        self.commit_member(Member { payload, count, user_bytes, durability, check }, hooks)
+        let member = Member { payload, count, user_bytes, durability, check, deadline: None };
+        self.commit_member(member, hooks)
     }
 
     #[inline]
@@ -249,7 +167,11 @@ impl Committer {
         let Member { payload, durability, .. } = member;
         if payload.len() >= LARGE_BYTES {
             // A commit by another writer would need a copy of the batch.
-            return self.commit_alone(&mut self.state.lock(), member, true, hooks);
+            let mut writer = match member.deadline {
+                None => self.state.lock(),
+                Some(deadline) => self.lock_by(deadline).ok_or_else(|| hooks.missed_deadline())?,
+            };
+            return self.commit_alone(&mut writer, member, true, hooks);
         }
         // A commit without a sync takes less time than the wakeup of a thread. A writer that needs
         // no sync therefore spins for about that long. A spinning writer that needs a sync would
@@ -306,7 +228,8 @@ impl Committer {
         let mut writer = self.lock();
         let holds = condition()?;
         if holds {
-            let alone = [Member { payload, count, user_bytes, durability, check: None }];
+            let (check, deadline) = (None, None);
+            let alone = [Member { payload, count, user_bytes, durability, check, deadline }];
             self.commit_timed(&mut writer, &alone, false, hooks)?;
         }
         Ok(holds)
@@ -324,20 +247,23 @@ impl Committer {
         let mut writer = self.lock();
         let mut payload = Vec::new();
         let Some(user_bytes) = make(&mut payload)? else { return Ok(false) };
-        let alone = [Member { payload: &payload, count: 1, user_bytes, durability, check: None }];
+        let (count, check, deadline) = (1, None, None);
+        let payload = &payload[..];
+        let alone = [Member { payload, count, user_bytes, durability, check, deadline }];
         self.commit_timed(&mut writer, &alone, false, hooks)?;
         Ok(true)
     }
 
     #[cold]
     fn commit_in_group(&self, member: Member<'_>, hooks: &dyn CommitHooks) -> Result<SeqNo> {
-        let Member { payload, count, user_bytes, durability, check } = member;
+        let Member { payload, count, user_bytes, durability, check, mut deadline } = member;
         let mine = Arc::new(Request {
             payload: payload.to_vec(),
             count,
             user_bytes,
             durability,
             check: check.cloned(),
+            deadline,
             signal: Mutex::new(Signal::None),
             woken: Condvar::new(),
         });
@@ -345,10 +271,15 @@ impl Committer {
         loop {
             role = match role {
                 Role::Lead => {
-                    self.lead(hooks);
-                    let outcome = mine.take_outcome();
-                    return outcome
-                        .expect("the leader stores an outcome for each request of its group");
+                    if !self.lead(deadline, hooks) {
+                        self.withdraw(&mine, true);
+                        return Err(hooks.missed_deadline());
+                    }
+                    match mine.take_outcome() {
+                        Some(outcome) => return outcome,
+                        // The group had to wait longer than the deadline of another member.
+                        None => Role::Follow,
+                    }
                 }
                 Role::LeadAfter(most) => {
                     mine.wait_for(most);
@@ -366,9 +297,17 @@ impl Committer {
                         None => Role::Follow,
                     }
                 }
-                Role::Follow => match mine.wait() {
+                Role::Follow => match mine.wait(deadline) {
                     Signal::Outcome(outcome) => return outcome,
-                    Signal::Lead | Signal::None => self.take_lead(&mut self.queue.lock(), &mine),
+                    Signal::Lead => self.take_lead(&mut self.queue.lock(), &mine),
+                    Signal::None => {
+                        if self.withdraw(&mine, false) {
+                            return Err(hooks.missed_deadline());
+                        }
+                        // A leader has taken the request, and knows its deadline.
+                        deadline = None;
+                        Role::Follow
+                    }
                 },
             };
         }
@@ -400,21 +339,57 @@ impl Committer {
         Role::Lead
     }
 
-    /// Commits all waiting writers, signals their outcomes, and passes the leadership to the first
-    /// writer that arrived meanwhile.
-    fn lead(&self, hooks: &dyn CommitHooks) {
-        if self.callers_count.load(Ordering::Relaxed) > 0 {
-            // One of these callers gets the writer state before this lock is free.
-            drop(self.next.lock());
+    /// Takes `mine`, whose deadline has passed, out of the queue. Passes the leadership on if
+    /// `mine` has it, which `leads` says, or was about to get it. Returns `false` if a leader has
+    /// taken `mine` into its group.
+    fn withdraw(&self, mine: &Arc<Request>, leads: bool) -> bool {
+        let mut line = self.queue.lock();
+        let Some(at) = line.requests.iter().position(|request| Arc::ptr_eq(request, mine)) else {
+            return false;
+        };
+        line.requests.remove(at);
+        self.count_waiting(&line);
+        // Under the queue's lock, like the signal itself: the leadership is never lost.
+        if leads || mine.take_lead_signal() {
+            let next = line.pass_lead();
+            drop(line);
+            if let Some(next) = next {
+                next.woken.notify_all();
+            }
         }
-        let mut writer = self.state.lock();
+        true
+    }
+
+    /// Locks the writer state for a leader. Returns `None` when it is not free until `deadline`.
+    fn lock_to_lead(&self, deadline: Option<Instant>) -> Option<MutexGuard<'_, WriterState>> {
+        let are_callers = || self.callers_count.load(Ordering::Relaxed) > 0;
+        let Some(deadline) = deadline else {
+            if are_callers() {
+                // One of these callers gets the writer state before this lock is free.
+                drop(self.next.lock());
+            }
+            return Some(self.state.lock());
+        };
+        poll(deadline, || {
+            if are_callers() {
+                drop(self.next.try_lock()?);
+            }
+            self.state.try_lock()
+        })
+    }
+
+    /// Commits all waiting writers, signals their outcomes, and passes the leadership to the first
+    /// writer that arrived meanwhile. Returns `false`, and does nothing, when the writer state is
+    /// not free until `deadline`.
+    fn lead(&self, deadline: Option<Instant>, hooks: &dyn CommitHooks) -> bool {
+        let Some(mut writer) = self.lock_to_lead(deadline) else { return false };
         let group = {
             let mut line = self.queue.lock();
             let group = std::mem::take(&mut line.requests);
             self.count_waiting(&line);
             group
         };
-        let leader = LeaderGuard { committer: self, group };
+        let mut leader = LeaderGuard { committer: self, group };
         let mut members: Vec<Member<'_>> = leader.group.iter().map(|r| r.as_member()).collect();
         let checked = members.iter().any(|member| member.check.is_some());
         let mut refusals = Vec::new();
@@ -425,7 +400,13 @@ impl Committer {
             [] => Ok(last_seqnos::Ends::new(0)),
             members => self.commit_timed(&mut writer, members, checked, hooks),
         };
-        drop(writer);
+        drop((writer, members));
+        if let Err(error) = &result
+            && error.kind() == ErrorKind::Busy
+        {
+            self.requeue(&mut leader, refusals, error);
+            return true;
+        }
         let mut committed = 0;
         for (index, request) in leader.group.iter().enumerate() {
             let outcome = match refusals.get_mut(index).and_then(Option::take) {
@@ -437,6 +418,30 @@ impl Committer {
             };
             request.notify(Signal::Outcome(outcome));
         }
+        true
+    }
+
+    /// Ends the requests of a group that could not be committed before the first deadline of a
+    /// member: those whose deadline has passed, with the error `busy`, and those with a refusal.
+    /// Returns the others to the front of the queue.
+    fn requeue(&self, leader: &mut LeaderGuard<'_>, refusals: Vec<Option<Error>>, busy: &Error) {
+        let now = Instant::now();
+        let mut refusals = refusals.into_iter();
+        let (mut rest, mut ended) = (Vec::new(), Vec::new());
+        for request in std::mem::take(&mut leader.group) {
+            let refusal = refusals.next().flatten();
+            let missed = request.deadline.is_some_and(|deadline| deadline <= now);
+            if refusal.is_none() && !missed {
+                rest.push(request);
+                continue;
+            }
+            request.notify(Signal::Outcome(Err(refusal.unwrap_or_else(|| busy.clone()))));
+            ended.push(request);
+        }
+        leader.group = ended;
+        let mut line = self.queue.lock();
+        line.requests.splice(0..0, rest);
+        self.count_waiting(&line);
     }
 
     /// Commits the members. If a member asked for a sync, records the time taken and the number of
@@ -456,6 +461,43 @@ impl Committer {
             self.delay.note(synced + arrived, began.elapsed());
         }
         Ok(ends)
+    }
+}
+
+/// Guard: while it exists, a caller waits for the writer state.
+struct CallerGuard<'a>(&'a Committer);
+
+impl CallerGuard<'_> {
+    fn new(committer: &Committer) -> CallerGuard<'_> {
+        CallerGuard::count(committer, |callers| callers + 1);
+        CallerGuard(committer)
+    }
+
+    fn count(committer: &Committer, change: impl FnOnce(usize) -> usize) {
+        let line = committer.queue.lock();
+        let callers = change(committer.callers_count.load(Ordering::Relaxed));
+        committer.callers_count.store(callers, Ordering::Relaxed);
+        committer.count_waiting(&line);
+    }
+}
+
+impl Drop for CallerGuard<'_> {
+    fn drop(&mut self) {
+        CallerGuard::count(self.0, |callers| callers - 1);
+    }
+}
+
+/// Repeats `attempt` until it succeeds. Returns `None` when `deadline` comes first.
+fn poll<T>(deadline: Instant, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    loop {
+        if let Some(found) = attempt() {
+            return Some(found);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        thread::sleep(left.min(POLL));
     }
 }
 
@@ -479,13 +521,8 @@ impl Drop for LeaderGuard<'_> {
                 *signal = Signal::Outcome(Err(lost));
             }
         }
-        let next = {
-            let mut line = self.committer.queue.lock();
-            line.led = !line.requests.is_empty();
-            line.requests.first().cloned()
-        };
+        let next = self.committer.queue.lock().pass_lead();
         if let Some(next) = next {
-            next.notify(Signal::Lead);
             next.woken.notify_all();
         }
         for request in &self.group {

@@ -3,6 +3,7 @@
 //! Invariants: see [`super::commit`].
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::hints::HintKeeper;
 use crate::base::key::{Kind, SeqNo};
@@ -46,16 +47,19 @@ impl Visible {
 /// Commit hooks: the functions that the committer needs from the store.
 pub trait CommitHooks {
     /// Called under the writer state's lock before the commit of a group. Freezes a full memtable,
-    /// waits for memory, and refuses the commit when the store is closed.
-    fn make_room(&self, writer: &mut WriterState) -> Result<()>;
+    /// waits for memory until `deadline`, and refuses the commit when the store is closed.
+    fn make_room(&self, writer: &mut WriterState, deadline: Option<Instant>) -> Result<()>;
+    /// Returns the error of a write that has waited for other writers until its deadline.
+    fn missed_deadline(&self) -> Error;
     /// Publishes a new list of empty-range hints to readers.
     fn publish_hints(&self, hints: Arc<Hints>);
     /// Requests a search for an empty-range hint around `sample`, a deleted key.
     fn request_hint_search(&self, sample: Vec<u8>);
     /// Closes a synced log in the background. Its file may already be deleted.
     fn close_log(&self, log: LogWriter);
-    /// Waits until the memtables that the opening recovered are in tables.
-    fn wait_recovered(&self) -> Result<()>;
+    /// Waits until the memtables that the opening recovered are in tables. Returns `Busy` after
+    /// `deadline`.
+    fn wait_recovered(&self, deadline: Option<Instant>) -> Result<()>;
     /// Returns the counters for bytes and syncs.
     fn counters(&self) -> &Counters;
 }
@@ -100,6 +104,8 @@ pub(super) struct Member<'a> {
     pub durability: Durability,
     /// What must be unchanged since the snapshot of the member's transaction.
     pub check: Option<&'a Arc<Footprint>>,
+    /// Time after which the member does not wait for memory.
+    pub deadline: Option<Instant>,
 }
 
 impl WriterState {
@@ -185,7 +191,15 @@ impl WriterState {
         admitted: bool,
         hooks: &dyn CommitHooks,
     ) -> Result<last_seqnos::Ends> {
-        hooks.make_room(self)?;
+        let deadline = match members {
+            [one] => one.deadline,
+            _ => members.iter().filter_map(|member| member.deadline).min(),
+        };
+        hooks.make_room(self, deadline)?;
+        if self.recovered && members.iter().any(|m| m.durability == Durability::Sync) {
+            // Before the record: an error behind it would leave it in the log.
+            self.wait_recovered(hooks, deadline)?;
+        }
         let first = self.next_seqno;
         self.log_group(members, first, hooks)?;
         let mut ends = last_seqnos::Ends::new(members.len());
@@ -266,10 +280,6 @@ impl WriterState {
         hooks: &dyn CommitHooks,
     ) -> Result<()> {
         let counters = hooks.counters();
-        if self.recovered && members.iter().any(|m| m.durability == Durability::Sync) {
-            // Before the record: an error behind it would leave it in the log.
-            self.wait_recovered(hooks)?;
-        }
         let Some(log) = self.log.as_mut() else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
         };
@@ -306,9 +316,9 @@ impl WriterState {
     }
 
     /// Waits until what the opening recovered is in tables.
-    fn wait_recovered(&mut self, hooks: &dyn CommitHooks) -> Result<()> {
+    fn wait_recovered(&mut self, hooks: &dyn CommitHooks, deadline: Option<Instant>) -> Result<()> {
         if self.recovered {
-            hooks.wait_recovered()?;
+            hooks.wait_recovered(deadline)?;
             self.recovered = false;
         }
         Ok(())
@@ -321,7 +331,7 @@ impl WriterState {
         if let Some(error) = &self.poisoned {
             return Err(refused(error));
         }
-        self.wait_recovered(hooks)?;
+        self.wait_recovered(hooks, None)?;
         while let Some(oldest) = self.unsynced_logs.first_mut() {
             if let Err(error) = oldest.sync() {
                 self.poisoned = Some(error.clone());

@@ -5,13 +5,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::internals::Thresholds;
 use esker::{
-    Batch, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Snapshot, WriteOptions,
+    Batch, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Runtime, RuntimeOptions,
+    Snapshot, WriteOptions,
 };
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -42,8 +43,20 @@ pub fn tiny_options() -> Options {
         log_file: false,
         status_file: false,
         thresholds: Thresholds::small(),
+        runtime: runtime_by_variable(),
         ..Options::default()
     }
+}
+
+/// Returns one runtime for all stores of the process, if the variable `ESKER_WITH_RUNTIME` is set.
+/// So a suite can be run again with shared workers.
+fn runtime_by_variable() -> Option<Runtime> {
+    static SHARED: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+        std::env::var_os("ESKER_WITH_RUNTIME")?;
+        let memory_budget_bytes = Some(64 << 20);
+        Some(Runtime::new(RuntimeOptions { memory_budget_bytes, ..Default::default() }).unwrap())
+    });
+    SHARED.clone()
 }
 
 /// A store, its oracle, and snapshots with the oracle's state at each.

@@ -219,6 +219,7 @@ impl Session {
             index_search: IndexSearch::Binary,
             index_fanout: 16,
             cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+            cache_store: 0,
             pages: Arc::default(),
             filter_policy: None,
             keep_open: true,

@@ -211,6 +211,7 @@ pub fn table(input: &[u8]) {
                     index_search: search,
                     index_fanout: 16,
                     cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+                    cache_store: 0,
                     pages: Arc::default(),
                     filter_policy: None,
                     keep_open: true,

@@ -177,6 +177,7 @@ pub(super) fn read_config(options: &Options) -> ReadConfig {
         index_search: IndexSearch::Binary,
         index_fanout: 16,
         cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+        cache_store: 0,
         pages: Arc::default(),
         filter_policy: options.filter_policy.clone(),
         keep_open: true,

@@ -497,6 +497,7 @@ impl Salvage {
                 checksum(&next_id.to_le_bytes(), seed) | 1
             }),
             opened: None,
+            pace: None,
             over_others: false,
         }
     }

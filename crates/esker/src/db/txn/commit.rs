@@ -103,7 +103,7 @@ impl DbInner {
     ) -> Result<()> {
         let (payload, count, user_bytes) = batch;
         if payload.len() >= LARGE_BYTES {
-            self.wait_for_room(payload.len() as u64)?;
+            self.wait_for_room(payload.len() as u64, None)?;
         }
         let check = Arc::new(footprint);
         let ask_store = || {

@@ -243,7 +243,7 @@ impl DbInner {
         let user_bytes = payload.len() as u64;
         ops::encode_delete_at(&mut payload, Some(keyspace.place()), name.as_bytes());
         if payload.len() >= LARGE_BYTES {
-            self.wait_for_room(payload.len() as u64)?;
+            self.wait_for_room(payload.len() as u64, None)?;
         }
         self.write(&payload, count.saturating_add(1), user_bytes, Some(Durability::Sync))
     }

@@ -48,6 +48,7 @@ pub(super) fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
         index_search: IndexSearch::Binary,
         index_fanout: 16,
         cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+        cache_store: 0,
         pages: Arc::default(),
         filter_policy: None,
         keep_open: true,

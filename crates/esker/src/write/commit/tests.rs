@@ -18,14 +18,17 @@ struct Broken {
 }
 
 impl CommitHooks for Broken {
-    fn make_room(&self, _: &mut WriterState) -> Result<()> {
+    fn make_room(&self, _: &mut WriterState, _: Option<Instant>) -> Result<()> {
         assert!(!self.panics, "the store is broken");
         Err(Error::new(ErrorKind::NoSpace, "no room"))
+    }
+    fn missed_deadline(&self) -> Error {
+        Error::new(ErrorKind::Busy, "the deadline has passed")
     }
     fn publish_hints(&self, _: Arc<Hints>) {}
     fn request_hint_search(&self, _: Vec<u8>) {}
     fn close_log(&self, _: LogWriter) {}
-    fn wait_recovered(&self) -> Result<()> {
+    fn wait_recovered(&self, _: Option<Instant>) -> Result<()> {
         Ok(())
     }
     fn counters(&self) -> &Counters {
@@ -58,14 +61,17 @@ fn lock_precedes_writers_that_arrive_later() {
     /// A store in which a commit sets a mark.
     struct Marked(Counters);
     impl CommitHooks for Marked {
-        fn make_room(&self, writer: &mut WriterState) -> Result<()> {
+        fn make_room(&self, writer: &mut WriterState, _: Option<Instant>) -> Result<()> {
             writer.unlogged = true;
             Err(Error::new(ErrorKind::NoSpace, "no room"))
+        }
+        fn missed_deadline(&self) -> Error {
+            Error::new(ErrorKind::Busy, "the deadline has passed")
         }
         fn publish_hints(&self, _: Arc<Hints>) {}
         fn request_hint_search(&self, _: Vec<u8>) {}
         fn close_log(&self, _: LogWriter) {}
-        fn wait_recovered(&self) -> Result<()> {
+        fn wait_recovered(&self, _: Option<Instant>) -> Result<()> {
             Ok(())
         }
         fn counters(&self) -> &Counters {
@@ -80,7 +86,7 @@ fn lock_precedes_writers_that_arrive_later() {
             while committer.next.try_lock().is_some() {
                 std::thread::yield_now();
             }
-            let write = || committer.commit(b"", 1, 0, Durability::Buffered, &hooks);
+            let write = || committer.commit(b"", 1, 0, Durability::Buffered, None, &hooks);
             let writers: Vec<_> = (0..2).map(|_| scope.spawn(write)).collect();
             while committer.queue.lock().requests.len() < writers.len() {
                 std::thread::yield_now();
@@ -99,8 +105,8 @@ fn lock_precedes_writers_that_arrive_later() {
 fn leader_panic_wakes_waiters_and_refuses_writes() {
     let committer = committer();
     let commit = |panics| {
-        let (durability, check) = (Durability::Sync, None);
-        let member = Member { payload: b"", count: 0, user_bytes: 0, durability, check };
+        let (durability, check, deadline) = (Durability::Sync, None, None);
+        let member = Member { payload: b"", count: 0, user_bytes: 0, durability, check, deadline };
         committer.commit_in_group(member, &Broken { panics, counters: Counters::default() })
     };
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commit(true))).unwrap_err();

@@ -22,7 +22,7 @@ bindings)
     exit 0
     ;;
 engine)
-    step cargo test --workspace
+    step cargo test --workspace --no-fail-fast
     step cargo test --package esker --features tracing --test tracing_listener
     step scripts/limits.sh
     step scripts/package.sh
@@ -42,6 +42,12 @@ quick) # a contributor's loop
     exit 0
     ;;
 esac
+
+# A full disk fails tests in ways that do not name it.
+free_gib=$(($(df --output=avail -k . | tail -1) / 1024 / 1024))
+if [ "$free_gib" -lt 10 ]; then
+    echo "warning: $PWD has $free_gib GiB free; the whole test needs about 10 GiB" >&2
+fi
 
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings

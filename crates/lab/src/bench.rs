@@ -53,7 +53,7 @@ pub fn run(
     let started = Instant::now();
     let (data, csv) = config.dataset()?;
     let mut config = config.clone();
-    config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
+    config.fit_store(&tasks, data.raw_bytes());
     report_bad_rows(&config, &csv, messages);
     let base = Base::make(&config)?;
     let mut record = blank(&config, &data, &csv, candidates, &base.dir);

@@ -13,6 +13,7 @@ use crate::target::{
     Capabilities, Direction, Engine, StoreOptions, Target, Transaction, TransactionKind,
     TransactionResult, TransactionWork, VisitPair,
 };
+use crate::workload::accounts::change_balance;
 
 /// Engine that opens empty in-memory maps.
 #[derive(Debug, Default)]
@@ -41,6 +42,7 @@ impl Engine for Reference {
             concurrent_writers: false,
             persistent: false,
             transactions: true,
+            merge: true,
         }
     }
 
@@ -88,6 +90,13 @@ impl Transaction for ReferenceTransaction<'_> {
 impl Target for ReferenceStore {
     fn put(&self, key: &[u8], value: &[u8], _sync: bool) -> Result<()> {
         self.write().insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn merge_add(&self, key: &[u8], change: u64) -> Result<()> {
+        let mut map = self.write();
+        let counter = map.entry(key.to_vec()).or_insert_with(|| vec![0; 8]);
+        change_balance(counter, change);
         Ok(())
     }
 

@@ -102,6 +102,9 @@ pub struct StoreOptions {
     /// Leaves memory, blocks, files, filters and compression at each engine's shipped defaults.
     /// Durability and options for one engine still apply. Default off.
     pub as_shipped: bool,
+    /// Whether values are counters of 8 bytes, little-endian, to which [`Target::merge_add`] adds:
+    /// the store gets the merge operator for them. Default off.
+    pub counters: bool,
     /// Options for one engine only: (engine, option, value).
     pub engine_options: Vec<(String, String, String)>,
 }
@@ -119,6 +122,7 @@ impl Default for StoreOptions {
             durability: Durability::Buffered,
             data_bytes_expected: 0,
             as_shipped: false,
+            counters: false,
             engine_options: Vec::new(),
         }
     }
@@ -162,6 +166,9 @@ pub struct Capabilities {
     /// Whether reads and writes can be one transaction.
     #[serde(default)]
     pub transactions: bool,
+    /// Whether a number can be added to a counter without a read.
+    #[serde(default)]
+    pub merge: bool,
 }
 
 /// Direction of a scan.
@@ -289,6 +296,13 @@ pub trait Target: Send + Sync {
     fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
         let _ = (kind, work);
         Err(not_offered("the engine", "transactions").into())
+    }
+
+    /// Adds `change` to the counter of `key` by a merge, without a read. Fails if
+    /// [`Capabilities::merge`] is false, or without [`StoreOptions::counters`].
+    fn merge_add(&self, key: &[u8], change: u64) -> Result<()> {
+        let _ = (key, change);
+        Err(not_offered("the engine", "merge"))
     }
 
     /// Returns the engine's own statistics, if available.

@@ -25,6 +25,8 @@ enum Fault {
     LostUpdates,
     /// Ends the transactions after the first five without their writes, as if they had committed.
     LostTransactions,
+    /// Every third merge is not done.
+    LostMerges,
 }
 
 struct FaultyStore {
@@ -107,6 +109,13 @@ impl Target for FaultyStore {
         });
         if ended_early { Ok(()) } else { outcome }
     }
+    fn merge_add(&self, key: &[u8], change: u64) -> Result<()> {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.fault == Fault::LostMerges && call.is_multiple_of(3) {
+            return Ok(());
+        }
+        self.store.merge_add(key, change)
+    }
     fn compact(&self) -> Result<()> {
         self.store.compact()
     }
@@ -179,6 +188,52 @@ fn transactions_that_lose_or_tear_writes_are_errors() {
         assert_eq!(ran.outcome.exit_code, 1, "{message}");
         assert!(ran.messages.contains(&message), "{message}: {}", ran.messages);
     }
+}
+
+#[test]
+fn merges_add_to_counters_and_a_lost_one_is_an_error() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tasks = "fillaccounts,mergerandom,updaterandom,mergerandom,readaccounts,rest,readaccounts";
+    let flags = [
+        ("threads", "3"),
+        ("value_size", "8"),
+        ("rest_ms", "1"),
+        ("benchmarks", tasks),
+        ("repetitions", "1"),
+    ];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference), faulty(Fault::LostMerges)]);
+    assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
+    let of = |engine: &str, task: &str| {
+        let samples = ran.outcome.record.samples.iter();
+        let own = samples.filter(|sample| sample.engine == engine && sample.task == task);
+        own.cloned().collect::<Vec<_>>()
+    };
+    for sample in of("reference", "mergerandom") {
+        assert_eq!((sample.operations, sample.error.as_deref()), (600, None));
+    }
+    for sample in of("reference", "readaccounts") {
+        assert_eq!((sample.found, sample.found_expected), (Some(600), Some(600)));
+        assert_eq!((sample.wrong, sample.error), (0, None));
+    }
+    let lost = of("faulty", "mergerandom");
+    let error = lost[0].error.as_deref().unwrap_or_default();
+    assert!(error.contains("of 200 accounts are wrong: account "), "{error}");
+    assert!(of("faulty", "readaccounts")[0].wrong > 0, "a read compares the balance");
+}
+
+#[test]
+fn merges_need_counters() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let reason = |flags: &[(&str, &str)]| {
+        let tasks = ("benchmarks", "fillaccounts,mergerandom");
+        let flags = [flags, &[tasks, ("repetitions", "1")]].concat();
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+        ran.outcome.record.samples[1].error.clone()
+    };
+    let needs = Some("needs counters: run it and fillaccounts with --value_size=8".to_string());
+    assert_eq!(reason(&[]), needs);
+    assert_eq!(reason(&[("value_size", "8")]), None);
 }
 
 #[test]

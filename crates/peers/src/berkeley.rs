@@ -131,6 +131,7 @@ impl Engine for BerkeleyDb {
             concurrent_writers: false,
             persistent: true,
             transactions: false,
+            merge: false,
         }
     }
 

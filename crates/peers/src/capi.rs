@@ -23,6 +23,7 @@ pub struct CStore {
     /// store. A store with transactions is opened without column families.
     pinned: Option<(Pinned, Option<Owned>)>,
     transactions: Option<Transactions>,
+    merge: Option<Merge>,
     engine: String,
     stats_property: &'static CStr,
     db: Handle,
@@ -38,6 +39,9 @@ pub struct CStore {
 unsafe impl Send for CStore {}
 // SAFETY: as above.
 unsafe impl Sync for CStore {}
+
+/// RocksDB's `rocksdb_merge`.
+pub type Merge = unsafe extern "C" fn(Handle, Handle, Bytes, usize, Bytes, usize, *mut *mut c_char);
 
 /// Input of an open besides the functions.
 pub struct Opening<'a> {
@@ -55,6 +59,8 @@ pub struct Opening<'a> {
     pub pinned: Option<Pinned>,
     /// RocksDB's transactions.
     pub transactions: Option<TransactionApi>,
+    /// RocksDB's merge, if the options have an operator.
+    pub merge: Option<Merge>,
     /// Name of the property with statistics.
     pub stats_property: &'static CStr,
 }
@@ -121,6 +127,7 @@ impl Common {
             common: self,
             pinned,
             transactions,
+            merge: opening.merge,
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
@@ -282,6 +289,25 @@ impl Target for CStore {
                 self.write.handle,
                 key.as_ptr(),
                 key.len(),
+                &raw mut error,
+            );
+        }
+        self.common.check(&self.engine, error)
+    }
+
+    fn merge_add(&self, key: &[u8], change: u64) -> Result<()> {
+        let merge = self.merge.ok_or_else(|| not_offered(&self.engine, "merge"))?;
+        let operand = change.to_le_bytes();
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: key and operand live through the call, which copies them.
+        unsafe {
+            merge(
+                self.db,
+                self.write.handle,
+                key.as_ptr(),
+                key.len(),
+                operand.as_ptr(),
+                operand.len(),
                 &raw mut error,
             );
         }

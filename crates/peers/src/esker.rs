@@ -2,15 +2,16 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use ::esker::{
-    Concurrency, Db, Durability as EskerDurability, ErrorKind, Keyspace, KeyspaceOptions, OPTIONS,
-    Options, TransactionOptions, WriteOptions,
+    Concurrency, Db, Durability as EskerDurability, ErrorKind, Keyspace, KeyspaceOptions,
+    MergeOperator, OPTIONS, Options, TransactionOptions, WriteOptions,
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
     Capabilities, Direction, Engine, StoreOptions, Target, Transaction, TransactionError,
-    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair,
+    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair, not_offered,
 };
 
 /// Esker, in the version linked into this program.
@@ -98,6 +99,7 @@ impl Engine for Esker {
             concurrent_writers: true,
             persistent: true,
             transactions: true,
+            merge: true,
         }
     }
 
@@ -111,6 +113,9 @@ impl Engine for Esker {
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
         let (mut own, mut keyspaces) = (Options::default(), 0);
+        if options.counters {
+            own.merge_operator = Some(Arc::new(AddToCounter));
+        }
         for (name, value) in settings(options) {
             if name == KEYSPACES {
                 keyspaces = value.parse::<usize>().map_err(|_| {
@@ -129,6 +134,36 @@ impl Engine for Esker {
         let open = |n: usize| store.db.keyspace(&format!("{n:05}"), &KeyspaceOptions::default());
         let keyspaces = (0..keyspaces).map(open).collect::<::esker::Result<_>>().map_err(fail)?;
         Ok(Box::new(ManyKeyspaces { store, keyspaces }))
+    }
+}
+
+/// Adds numbers of 8 bytes, little-endian, as RocksDB's `uint64add` does.
+struct AddToCounter;
+
+impl MergeOperator for AddToCounter {
+    fn name(&self) -> &str {
+        "lab.uint64add"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        let mut sum = 0u64;
+        for number in existing.iter().chain(operands) {
+            let bytes = <[u8; 8]>::try_from(*number)
+                .map_err(|_| format!("a counter has 8 bytes, not {}", number.len()))?;
+            sum = sum.wrapping_add(u64::from_le_bytes(bytes));
+        }
+        out.extend_from_slice(&sum.to_le_bytes());
+        Ok(())
+    }
+
+    fn partial_merge(&self, key: &[u8], operands: &[&[u8]], out: &mut Vec<u8>) -> bool {
+        self.full_merge(key, None, operands, out).is_ok()
     }
 }
 
@@ -195,6 +230,10 @@ impl Target for ManyKeyspaces {
         let mut iter = self.of(start).iter().map_err(fail)?;
         iter.seek(start).map_err(fail)?;
         iter.for_each_forward(seen_by(visit)).map_err(fail)
+    }
+
+    fn merge_add(&self, _key: &[u8], _change: u64) -> Result<()> {
+        Err(not_offered(NAME, "counters in several keyspaces of the lab"))
     }
 
     fn compact(&self) -> Result<()> {
@@ -305,6 +344,10 @@ impl Target for EskerStore {
 
     fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Ok(self.db.read(key, visit).map_err(fail)?.is_some())
+    }
+
+    fn merge_add(&self, key: &[u8], change: u64) -> Result<()> {
+        self.db.merge(key, change.to_le_bytes()).map_err(fail)
     }
 
     fn get_many(&self, keys: &[&[u8]], visit: VisitMany<'_>) -> Result<()> {

@@ -58,6 +58,7 @@ impl Engine for Fjall {
             concurrent_writers: true,
             persistent: true,
             transactions: self.optimistic,
+            merge: false,
         }
     }
 

@@ -88,6 +88,7 @@ impl LevelDb {
             tune_writes: &|_| {},
             pinned: None,
             transactions: None,
+            merge: None,
             stats_property: c"leveldb.stats",
         }
     }
@@ -119,6 +120,7 @@ impl Engine for LevelDb {
             concurrent_writers: true,
             persistent: true,
             transactions: false,
+            merge: false,
         }
     }
 

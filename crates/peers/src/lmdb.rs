@@ -102,6 +102,7 @@ impl Engine for Lmdb {
             concurrent_writers: false,
             persistent: true,
             transactions: true,
+            merge: false,
         }
     }
 

@@ -45,6 +45,7 @@ impl Engine for Redb {
             concurrent_writers: false,
             persistent: true,
             transactions: true,
+            merge: false,
         }
     }
 

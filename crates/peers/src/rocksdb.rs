@@ -5,7 +5,7 @@ use std::path::Path;
 use esker_lab::error::Result;
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
-use crate::c_functions::{Common, Handle, Owned, Pinned};
+use crate::c_functions::{Bytes, Common, ErrorText, Handle, Owned, Pinned};
 use crate::capi::Opening;
 use crate::install::rocksdb_installed;
 use crate::library::{Loaded, functions, load_installed, load_path};
@@ -29,6 +29,14 @@ functions! {
     }
 }
 
+functions! {
+    /// RocksDB's counters.
+    Counters {
+        options_set_uint64add_merge_operator: fn(Handle),
+        merge: fn(Handle, Handle, Bytes, usize, Bytes, usize, ErrorText),
+    }
+}
+
 /// A RocksDB library.
 pub struct RocksDb {
     name: String,
@@ -37,6 +45,8 @@ pub struct RocksDb {
     own: Own,
     pinned: Pinned,
     transactions: Option<TransactionApi>,
+    /// Missing for stores with transactions.
+    merge: Option<Counters>,
     can_compact: bool,
 }
 
@@ -87,12 +97,14 @@ impl RocksDb {
         if let Some(transactions) = &transactions {
             transactions.replace(&mut common, &mut pinned);
         }
+        let counters = (kind == StoreKind::Plain).then(|| Counters::load(&library, "rocksdb_"));
         Ok(RocksDb {
             name: name.into(),
             common,
             own: Own::load(&library, "rocksdb_")?,
             pinned,
             transactions,
+            merge: counters.transpose()?,
             can_compact: kind != StoreKind::Pessimistic,
             library,
         })
@@ -153,6 +165,7 @@ impl Engine for RocksDb {
             concurrent_writers: true,
             persistent: true,
             transactions: self.transactions.is_some(),
+            merge: self.merge.is_some(),
         }
     }
 
@@ -192,6 +205,11 @@ impl Engine for RocksDb {
             }
             handle
         };
+        let counters = self.merge.filter(|_| options.counters);
+        if let Some(counters) = counters {
+            // SAFETY: live options.
+            unsafe { (counters.options_set_uint64add_merge_operator)(handle) };
+        }
         let owned = Owned { handle, destroy: common.options_destroy };
         let no_log = options.durability == Durability::None;
         let tune = move |write: Handle| {
@@ -210,6 +228,7 @@ impl Engine for RocksDb {
                 tune_writes: &tune,
                 pinned: Some(self.pinned),
                 transactions: self.transactions,
+                merge: counters.map(|counters| counters.merge),
                 stats_property: c"rocksdb.stats",
             },
         )

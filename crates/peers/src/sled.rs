@@ -38,6 +38,7 @@ impl Engine for Sled {
             concurrent_writers: true,
             persistent: true,
             transactions: false,
+            merge: false,
         }
     }
 

@@ -202,6 +202,7 @@ impl Engine for WiredTiger {
             concurrent_writers: true,
             persistent: true,
             transactions: false,
+            merge: false,
         }
     }
 

@@ -70,6 +70,49 @@ fn bench_all_ways(engine: &str) {
 }
 
 #[test]
+fn counters_are_right_after_merges_and_a_compaction() {
+    let tasks = "fillaccounts,mergerandom,updaterandom,mergerandom,readaccounts,compact,rest,\
+                 readaccounts,open,readaccounts";
+    for engine in ["esker", "rocksdb", "leveldb", "lmdb"] {
+        if engine_named(engine, None).is_err() {
+            continue;
+        }
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let db = dir.path().display().to_string();
+        let mut settings = config();
+        for (flag, value) in [
+            ("engines", engine),
+            ("num", "3000"),
+            ("value_size", "8"),
+            ("threads", "2"),
+            ("rest_ms", "1"),
+            ("write_buffer_size", "64K"),
+            ("record", "none"),
+            ("db", &db),
+            ("repetitions", "1"),
+            ("benchmarks", tasks),
+        ] {
+            settings.set(flag, value).expect("a flag");
+        }
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let outcome = run(&settings, &mut out, &mut messages).expect("runs");
+        assert_eq!(outcome.exit_code, 0, "{}", String::from_utf8_lossy(&messages));
+        for sample in &outcome.record.samples {
+            match sample.task.as_str() {
+                "mergerandom" => {
+                    let merges = ["esker", "rocksdb"].contains(&engine);
+                    assert_eq!(sample.not_available, !merges, "{sample:?}");
+                }
+                "readaccounts" => {
+                    assert_eq!((sample.found, sample.wrong), (Some(6000), 0), "{sample:?}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
 fn leveldb_does_every_task() {
     bench_all_ways("leveldb");
 }

@@ -153,7 +153,7 @@ impl LabRound<'_> {
             let tasks = parse_tasks(series.tasks.as_ref().map_or("", |tasks| tasks.get_ref()))?;
             let (data, _) = config.dataset()?;
             config.histogram |= own_units(series).iter().any(|unit| unit.needs_latencies());
-            config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
+            config.fit_store(&tasks, data.raw_bytes());
             return Ok(Work::Tasks(tasks, Box::new(data)));
         }
         let engines = self.experiment.engine_names();

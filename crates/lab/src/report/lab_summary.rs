@@ -366,6 +366,7 @@ mod tests {
                 concurrent_writers: true,
                 persistent: true,
                 transactions: true,
+                merge: false,
             }),
             given: Vec::new(),
             error: None,

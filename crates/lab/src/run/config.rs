@@ -10,7 +10,7 @@ use crate::error::{LabError, Result};
 use crate::target::{Compression, Durability, StoreOptions};
 use crate::workload::csv::{CsvPairs, read_pairs};
 use crate::workload::dataset::Dataset;
-use crate::workload::tasks::TASKS_DEFAULT;
+use crate::workload::tasks::{TASKS_DEFAULT, TaskKind, TaskSpec};
 
 /// Terms of the comparison between engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct BenchConfig {
     pub seek_nexts: u64,
     /// Number of keys per call of `multireadrandom`. Default 32.
     pub batch_size: usize,
+    /// Time of the task `rest`, in milliseconds. Default 30,000.
+    pub rest_ms: u64,
     /// Terms of the benchmark; with several, one benchmark each, in this order. Default equal.
     pub terms: Vec<Terms>,
     /// Number of threads of each task. Default 1.
@@ -122,6 +124,7 @@ impl Default for BenchConfig {
             reads: None,
             seek_nexts: 0,
             batch_size: 32,
+            rest_ms: REST_MS_DEFAULT,
             terms: vec![Terms::Equal],
             threads: 1,
             share_operations: false,
@@ -152,6 +155,8 @@ impl Default for BenchConfig {
 /// Number of entries without `--num` and without a CSV file.
 const NUM_DEFAULT: u64 = 1_000_000;
 const THREADS_MAX: u64 = 1024;
+const REST_MS_DEFAULT: u64 = 30_000;
+const REST_MS_MAX: u64 = 24 * 3600 * 1000;
 /// Space reserved for an engine beyond its data, in bytes.
 pub const DATA_BYTES_SPARE: u64 = 256 << 20;
 
@@ -163,6 +168,7 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
     ("seek_nexts", "N", "entries that seekrandom reads after each seek (0)"),
     ("batch_size", "N", "keys per call of multireadrandom (32)"),
+    ("rest_ms", "MS", "milliseconds of the task rest (30000)"),
     (
         "terms",
         "LIST",
@@ -257,6 +263,7 @@ impl BenchConfig {
             "reads" => self.reads = Some(in_range(name, value, 0, u64::from(u32::MAX))?),
             "seek_nexts" => self.seek_nexts = in_range(name, value, 0, u64::from(u32::MAX))?,
             "batch_size" => self.batch_size = in_range(name, value, 1, 1 << 20)? as usize,
+            "rest_ms" => self.rest_ms = in_range(name, value, 0, REST_MS_MAX)?,
             "terms" => {
                 self.terms =
                     value.split(',').map(Terms::parse).collect::<std::result::Result<_, _>>()?;
@@ -343,10 +350,11 @@ impl BenchConfig {
         Ok(false)
     }
 
-    /// Returns the bytes of pairs that a store needs space for, if the data has `raw_bytes`.
-    pub fn data_bytes_expected(&self, raw_bytes: u64) -> u64 {
+    /// Prepares the options of stores for these tasks over data of `raw_bytes`.
+    pub fn fit_store(&mut self, tasks: &[TaskSpec], raw_bytes: u64) {
         let times = if self.share_operations { 1 } else { self.threads as u64 };
-        raw_bytes * times + DATA_BYTES_SPARE
+        self.store.data_bytes_expected = raw_bytes * times + DATA_BYTES_SPARE;
+        self.store.counters = tasks.iter().any(|task| task.kind == TaskKind::Merge);
     }
 
     /// Creates the data: generated, or read from the CSV file, whose bad rows are also returned.
@@ -381,6 +389,7 @@ impl BenchConfig {
         note("threads", self.threads.to_string());
         note("share_operations", self.share_operations.to_string());
         note("seek_nexts", self.seek_nexts.to_string());
+        note("rest_ms", self.rest_ms.to_string());
         note("batch_size", self.batch_size.to_string());
         if !store.as_shipped {
             note("write_buffer_size", store.memtable_bytes.to_string());

@@ -121,7 +121,7 @@ pub fn single_round(
     let tasks = parse_tasks(&config.benchmarks)?;
     let (data, _) = config.dataset()?;
     let mut config = config.clone();
-    config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
+    config.fit_store(&tasks, data.raw_bytes());
     let (base_dir, repetition, round) = params;
     let run = Run { config: &config, tasks: &tasks, data: &data, base_dir, settle_memory };
     one_round(&run, engine, repetition, round, &mut Silent)

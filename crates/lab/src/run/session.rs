@@ -275,8 +275,17 @@ impl<'a> Session<'a> {
             TaskKind::Transact { .. } if !can.transactions => {
                 Some("the engine offers no transactions")
             }
-            TaskKind::Transact { .. } | TaskKind::Update if self.accounts.is_none() => {
+            TaskKind::Merge if !can.merge => Some("the engine offers no merge"),
+            TaskKind::Transact { .. }
+            | TaskKind::Update
+            | TaskKind::Merge
+            | TaskKind::ReadAccounts
+                if self.accounts.is_none() =>
+            {
                 Some("needs accounts: run fillaccounts before, and no other writing task between")
+            }
+            TaskKind::Merge if !self.accounts.as_ref().is_some_and(Accounts::are_counters) => {
+                Some("needs counters: run it and fillaccounts with --value_size=8")
             }
             TaskKind::Compact if !can.compact => Some("the engine offers no compaction"),
             TaskKind::Open if !can.persistent => Some("the engine stores nothing on disk"),
@@ -427,6 +436,7 @@ impl<'a> Session<'a> {
             reads,
             seek_nexts: config.seek_nexts as usize,
             batch_keys: config.batch_size,
+            rest: Duration::from_millis(config.rest_ms),
         };
         let outcome = run_threads(task, &context, prepared, (amounts, self.accounts.as_ref()));
         progress.finish();
@@ -496,7 +506,7 @@ impl Session<'_> {
         match (&mut self.accounts, task.kind) {
             (_, TaskKind::FillAccounts) => {}
             (Some(accounts), TaskKind::Transact { .. }) => accounts.transfer(&list.ids),
-            (Some(accounts), TaskKind::Update) => accounts.increment(&list.ids),
+            (Some(accounts), TaskKind::Update | TaskKind::Merge) => accounts.increment(&list.ids),
             _ => self.oracle.apply(list.writes(list.len())),
         }
     }
@@ -521,6 +531,7 @@ fn note_reads(
         | TaskKind::ReadHot
         | TaskKind::MultiRead
         | TaskKind::Transact { .. }
+        | TaskKind::ReadAccounts
         | TaskKind::Update => prepared.lists.iter().map(pairs).sum(),
         _ => 0,
     };
@@ -543,6 +554,7 @@ fn note_reads(
         | TaskKind::ReadForward
         | TaskKind::ReadReverse
         | TaskKind::Transact { .. }
+        | TaskKind::ReadAccounts
         | TaskKind::Update => {
             sample.found = Some(found);
             sample.found_expected =

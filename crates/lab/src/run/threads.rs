@@ -34,6 +34,8 @@ pub struct Amounts {
     pub seek_nexts: usize,
     /// Number of keys per multi-get.
     pub batch_keys: usize,
+    /// Time of the task `rest`.
+    pub rest: Duration,
 }
 
 /// Operations of one thread, and what they are compared with.
@@ -95,7 +97,7 @@ fn one_thread(
     task: &TaskSpec,
     context: &Context<'_>,
     input: Input<'_>,
-    Amounts { reads, seek_nexts, batch_keys }: Amounts,
+    Amounts { reads, seek_nexts, batch_keys, rest }: Amounts,
 ) -> Result<Done> {
     let Input { list, walk, accounts } = input;
     match task.kind {
@@ -114,14 +116,20 @@ fn one_thread(
         TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
         TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
         TaskKind::Compact => work::once(context, || context.target.compact()),
+        TaskKind::Rest => work::once(context, || {
+            std::thread::sleep(rest);
+            Ok(())
+        }),
         TaskKind::Checksum => {
             let count = context.data.rows().clamp(1000, CHECKSUM_BLOCKS);
             work::checksums(context, count as usize)
         }
         TaskKind::Open | TaskKind::Stats => Ok(Done::default()),
-        TaskKind::FillAccounts | TaskKind::Transact { .. } | TaskKind::Update => {
-            one_thread_of_accounts(task, context, list, accounts)
-        }
+        TaskKind::FillAccounts
+        | TaskKind::Transact { .. }
+        | TaskKind::Update
+        | TaskKind::Merge
+        | TaskKind::ReadAccounts => one_thread_of_accounts(task, context, list, accounts),
     }
 }
 
@@ -138,6 +146,8 @@ fn one_thread_of_accounts(
             transactions::transfers(context, list, task.sync)
         }
         TaskKind::Transact { writes: false, .. } => transactions::reads(context, list, accounts),
+        TaskKind::Merge => transactions::merges(context, list),
+        TaskKind::ReadAccounts => transactions::account_gets(context, list, accounts),
         _ => transactions::updates(context, list),
     }
 }

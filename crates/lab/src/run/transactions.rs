@@ -165,6 +165,31 @@ fn reading_nanos(clock: &Clock) -> u64 {
     clock.nanos(from, clock.now()) / CLOCK_READINGS
 }
 
+/// Adds 1 to each counter of the list by a merge.
+pub fn merges(context: &Context<'_>, list: &OpList) -> Result<Done> {
+    let mut done =
+        each(context, list.len(), |index, _| context.target.merge_add(list.keys.get(index), 1))?;
+    done.bytes = list.user_bytes();
+    Ok(done)
+}
+
+/// Gets each account of the list and compares it.
+pub fn account_gets(context: &Context<'_>, list: &OpList, accounts: &Accounts) -> Result<Done> {
+    each(context, list.len(), |index, done| {
+        let (key, id) = (list.keys.get(index), list.ids[index]);
+        let (of_data, expected) = (context.data.value(list.values[index]), accounts.balance(id));
+        let mut is_right = !context.checked;
+        let is_found = context.target.get(key, &mut |value| {
+            is_right |= is_of_account(value, of_data) && balance(value) == Some(expected);
+        })?;
+        done.found += u64::from(is_found);
+        if is_found && !is_right {
+            done.mistake(|| describe(key));
+        }
+        Ok(())
+    })
+}
+
 /// Adds 1 to each account of the list: a get and a put, without a transaction.
 pub fn updates(context: &Context<'_>, list: &OpList) -> Result<Done> {
     let mut value = Vec::new();

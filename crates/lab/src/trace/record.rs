@@ -96,7 +96,7 @@ impl Engine for RecordedEngine<'_> {
 
     fn capabilities(&self) -> Capabilities {
         // A trace has no transactions.
-        Capabilities { transactions: false, ..self.inner.capabilities() }
+        Capabilities { transactions: false, merge: false, ..self.inner.capabilities() }
     }
 
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {

@@ -150,7 +150,7 @@ impl LabRunner<'_> {
         round: usize,
     ) -> Result<Vec<TaskSample>> {
         let (data, _) = config.dataset()?;
-        config.store.data_bytes_expected = config.data_bytes_expected(data.raw_bytes());
+        config.fit_store(list, data.raw_bytes());
         let tasks_round = Round {
             engine: self.engine,
             config: &config,

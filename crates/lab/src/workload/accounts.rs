@@ -86,6 +86,12 @@ impl Accounts {
         self.values.len()
     }
 
+    /// Returns whether the values are balances and nothing else, so that they are counters.
+    pub fn are_counters(&self) -> bool {
+        let is_counter = |value: &ValueRef| value.len_bytes() == BALANCE_BYTES as u64;
+        !self.values.is_empty() && self.values.iter().all(is_counter)
+    }
+
     /// Returns the value of account `id` without its balance.
     pub fn value(&self, id: u32) -> ValueRef {
         self.values.get(id as usize).copied().unwrap_or(ValueRef::ABSENT)

@@ -149,9 +149,13 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
             TaskKind::FillAccounts => accounts(&own)?,
             TaskKind::Transact { zipfian, .. } => pairs(task, &own, zipfian, &mut rng)?,
             TaskKind::Update => updates(task, &own, &mut rng)?,
-            TaskKind::Compact | TaskKind::Checksum | TaskKind::Open | TaskKind::Stats => {
-                OpList::default()
-            }
+            TaskKind::Merge => merges(task, &own, &mut rng)?,
+            TaskKind::ReadAccounts => account_gets(&own, &mut rng)?,
+            TaskKind::Compact
+            | TaskKind::Rest
+            | TaskKind::Checksum
+            | TaskKind::Open
+            | TaskKind::Stats => OpList::default(),
         };
         prepared.lists.push(list);
     }
@@ -302,6 +306,29 @@ fn updates(task: &TaskSpec, plan: &Plan<'_>, rng: &mut Rng) -> Option<OpList> {
     let mut list = sized((share.end - share.start) as usize, plan);
     for _ in share {
         push_account(plan, rng.below(each) * threads + plan.thread as u64, &mut list);
+    }
+    Some(list)
+}
+
+/// Returns random counters. `None` if an account has other bytes than its balance, or without
+/// accounts.
+fn merges(task: &TaskSpec, plan: &Plan<'_>, rng: &mut Rng) -> Option<OpList> {
+    let accounts = plan.accounts.filter(|accounts| accounts.are_counters())?;
+    let share = plan.share((plan.writes / task.divisor).max(1));
+    let mut list = sized((share.end - share.start) as usize, plan);
+    for _ in share {
+        push_account(plan, rng.below(accounts.count() as u64), &mut list);
+    }
+    Some(list)
+}
+
+/// Returns random accounts to read.
+fn account_gets(plan: &Plan<'_>, rng: &mut Rng) -> Option<OpList> {
+    let count = plan.accounts.map(Accounts::count).filter(|&count| count > 0)? as u64;
+    let reads = plan.own_reads();
+    let mut list = sized(reads as usize, plan);
+    for _ in 0..reads {
+        push_account(plan, rng.below(count), &mut list);
     }
     Some(list)
 }

@@ -46,6 +46,12 @@ pub enum TaskKind {
     },
     /// Adds 1 to random accounts with a get and a put. Each thread has accounts of its own.
     Update,
+    /// Adds 1 to random counters with a merge. A counter is an account without other bytes.
+    Merge,
+    /// Gets random accounts and compares their balances.
+    ReadAccounts,
+    /// Waits for the rest period, in which the store is not used.
+    Rest,
     /// Computes checksums of 4 KiB blocks in the lab's own code, identical for every engine.
     Checksum,
     /// Closes and reopens the store.
@@ -146,6 +152,14 @@ pub const TASKS: &[TaskSpec] = &[
     },
     row("readtransaction", transact(false, false), false, "read two accounts at random, commit"),
     row("updaterandom", TaskKind::Update, false, "add 1 to accounts at random: get and put"),
+    row(
+        "mergerandom",
+        TaskKind::Merge,
+        false,
+        "add 1 to accounts at random by a merge, value_size 8",
+    ),
+    row("readaccounts", TaskKind::ReadAccounts, false, "get accounts at random"),
+    row("rest", TaskKind::Rest, false, "do nothing for rest_ms"),
     row("crc32c", TaskKind::Checksum, false, "checksum 4 KiB blocks without an engine"),
     row("open", TaskKind::Open, false, "open the existing store"),
     row("stats", TaskKind::Stats, false, "print the engine's statistics"),
@@ -197,14 +211,14 @@ pub fn is_without_engine(name: &str) -> bool {
 impl TaskSpec {
     /// Returns whether the task runs no engine code.
     pub fn is_without_engine(&self) -> bool {
-        matches!(self.kind, TaskKind::Checksum | TaskKind::Stats)
+        matches!(self.kind, TaskKind::Checksum | TaskKind::Stats | TaskKind::Rest)
     }
 
     /// Returns whether the task writes to the store.
     pub fn writes(&self) -> bool {
         match self.kind {
             TaskKind::Fill { .. } | TaskKind::Delete { .. } => true,
-            TaskKind::FillAccounts | TaskKind::Update => true,
+            TaskKind::FillAccounts | TaskKind::Update | TaskKind::Merge => true,
             TaskKind::Transact { writes, .. } => writes,
             _ => false,
         }
@@ -212,8 +226,8 @@ impl TaskSpec {
 
     /// Returns whether the task works on accounts, which [`TaskKind::FillAccounts`] has written.
     pub fn uses_accounts(&self) -> bool {
-        use TaskKind::{FillAccounts, Transact, Update};
-        matches!(self.kind, FillAccounts | Transact { .. } | Update)
+        use TaskKind::{FillAccounts, Merge, ReadAccounts, Transact, Update};
+        matches!(self.kind, FillAccounts | Transact { .. } | Update | Merge | ReadAccounts)
     }
 }
 

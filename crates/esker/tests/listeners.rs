@@ -6,14 +6,13 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::gate::{Gate, GatePolicy, OpenAtEnd};
 use common::{files, image, tiny_options};
 use esker::fs::{Fs, MemFs};
-use esker::{
-    Db, ErrorKind, Event, EventListener, FilterPolicy, KeyspaceOptions, Options, WriteOptions,
-};
+use esker::{Db, ErrorKind, Event, EventListener, KeyspaceOptions, Options, WriteOptions};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
@@ -211,33 +210,6 @@ fn panic_of_listener_is_counted_and_store_continues() {
     db.close().unwrap();
 }
 
-/// Holds the flush thread in its filters while `is_shut`.
-#[derive(Default)]
-struct Gate {
-    is_shut: Mutex<bool>,
-    opened: Condvar,
-}
-
-struct GatePolicy(Arc<Gate>);
-
-impl FilterPolicy for GatePolicy {
-    fn name(&self) -> &str {
-        "test.Gate"
-    }
-
-    fn create(&self, _: &[&[u8]]) -> Vec<u8> {
-        let mut is_shut = self.0.is_shut.lock().unwrap();
-        while *is_shut {
-            is_shut = self.0.opened.wait(is_shut).unwrap();
-        }
-        Vec::new()
-    }
-
-    fn may_contain(&self, _: &[u8], _: &[u8]) -> bool {
-        true
-    }
-}
-
 #[test]
 fn stall_is_announced_while_it_lasts() {
     let (recorder, gate) = (Recorder::new(), Arc::new(Gate::default()));
@@ -247,15 +219,15 @@ fn stall_is_announced_while_it_lasts() {
         ..tiny_options()
     };
     let db = Db::open_on(MemFs::new(), DIR, with(&recorder, options)).unwrap();
-    *gate.is_shut.lock().unwrap() = true;
+    gate.set(true);
+    let _open_at_end = OpenAtEnd(gate.clone());
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| fill(&db, 2_000, 1));
         // The flush thread is held, so another thread announces the stall.
         recorder.wait_for(|event| matches!(event, Event::StallBegan { .. }));
         assert!(!writer.is_finished());
         assert_eq!(recorder.count(|event| matches!(event, Event::StallEnded { .. })), 0);
-        *gate.is_shut.lock().unwrap() = false;
-        gate.opened.notify_all();
+        gate.open();
         writer.join().unwrap();
     });
     assert!(db.metrics().stalled_us > 0);

@@ -4,9 +4,10 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use common::gate::{Gate, GatePolicy, OpenAtEnd};
 use common::{Pair, tiny_options};
 use esker::fs::MemFs;
 use esker::{
@@ -260,49 +261,6 @@ fn failing_store_does_not_stop_the_others() {
     failing.put("after", "1").unwrap();
     assert_eq!(failing.iter().unwrap().count() as u64, kept + 1);
     failing.close().unwrap();
-}
-
-/// Holds every table in its filter while `is_shut`.
-#[derive(Default)]
-struct Gate {
-    is_shut: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl Gate {
-    fn set(&self, is_shut: bool) {
-        *self.is_shut.lock().unwrap() = is_shut;
-        self.opened.notify_all();
-    }
-}
-
-struct GatePolicy(Arc<Gate>);
-
-impl FilterPolicy for GatePolicy {
-    fn name(&self) -> &str {
-        "test.Gate"
-    }
-
-    fn create(&self, _: &[&[u8]]) -> Vec<u8> {
-        let mut is_shut = self.0.is_shut.lock().unwrap();
-        while *is_shut {
-            is_shut = self.0.opened.wait(is_shut).unwrap();
-        }
-        Vec::new()
-    }
-
-    fn may_contain(&self, _: &[u8], _: &[u8]) -> bool {
-        true
-    }
-}
-
-/// Opens the gate also when a test fails, so that the stores can be closed.
-struct OpenAtEnd(Arc<Gate>);
-
-impl Drop for OpenAtEnd {
-    fn drop(&mut self) {
-        self.0.set(false);
-    }
 }
 
 #[test]

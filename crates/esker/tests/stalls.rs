@@ -7,67 +7,20 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use common::gate::{Gate, GatePolicy, OpenAtEnd};
 use common::tiny_options;
 use esker::fs::MemFs;
 use esker::{
-    Batch, Db, ErrorKind, Event, EventListener, FilterPolicy, KeyspaceOptions, Options,
-    ReadOptions, WriteOptions,
+    Batch, Db, ErrorKind, Event, EventListener, KeyspaceOptions, Options, ReadOptions, WriteOptions,
 };
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
 /// Time after which a wait that does not end is a failure.
 const LONG: Duration = Duration::from_secs(120);
-
-/// Holds every flush in its filters while `is_shut`.
-#[derive(Default)]
-struct Gate {
-    is_shut: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl Gate {
-    fn shut() -> Arc<Gate> {
-        Arc::new(Gate { is_shut: Mutex::new(true), opened: Condvar::new() })
-    }
-
-    fn open(&self) {
-        *self.is_shut.lock().unwrap() = false;
-        self.opened.notify_all();
-    }
-}
-
-/// Opens the gate also when a test fails, so that the store can be closed.
-struct OpenAtEnd(Arc<Gate>);
-
-impl Drop for OpenAtEnd {
-    fn drop(&mut self) {
-        self.0.open();
-    }
-}
-
-struct GatePolicy(Arc<Gate>);
-
-impl FilterPolicy for GatePolicy {
-    fn name(&self) -> &str {
-        "test.Gate"
-    }
-
-    fn create(&self, _: &[&[u8]]) -> Vec<u8> {
-        let mut is_shut = self.0.is_shut.lock().unwrap();
-        while *is_shut {
-            is_shut = self.0.opened.wait(is_shut).unwrap();
-        }
-        Vec::new()
-    }
-
-    fn may_contain(&self, _: &[u8], _: &[u8]) -> bool {
-        true
-    }
-}
 
 /// Returns options of a store whose flushes wait at `gate`.
 fn gated(gate: &Arc<Gate>) -> Options {

@@ -1,6 +1,8 @@
 //! A store with an oracle: random operations on both, with every answer compared.
 #![allow(dead_code)]
 
+pub mod gate;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};

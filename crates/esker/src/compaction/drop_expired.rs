@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, Urgency};
+use super::{BusySet, Plan, PlanInput, PlanKind, Urgency};
 use crate::tree::fragment::Fragment;
 use crate::tree::version::Version;
 
@@ -41,21 +41,9 @@ pub fn plan(version: &Version, at_ms: u64, busy: &BusySet) -> Option<Plan> {
     }
     let level = inputs.iter().map(|input| input.level).min()?;
     Some(Plan {
-        tree: 0,
-        kind: PlanKind::Expire,
-        level,
-        output_level: level,
-        inputs,
-        output_order: OutputOrder::New,
-        cut_bounds: Vec::new(),
-        bounds_added: Vec::new(),
-        bounds_removed: Vec::new(),
-        split_guard_bytes: None,
-        guard_lo: None,
-        guard_hi: None,
         reason: "all pairs have expired",
-        est_bytes: 0,
         urgency: Urgency::Urgent,
+        ..Plan::of_files(PlanKind::Expire, inputs, (level, level))
     })
 }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{BusySet, OutputOrder, Plan, PlanInput, PlanKind, Urgency};
+use super::{BusySet, Plan, PlanInput, PlanKind, Urgency};
 use crate::base::keyspace::{KeyspaceId, prefix_end as keys_after};
 use crate::base::order::KeyOrder;
 use crate::tree::fragment::Fragment;
@@ -41,21 +41,9 @@ pub fn plan(version: &Version, id: KeyspaceId, busy: &BusySet) -> Option<Plan> {
     }
     let level = inputs.first().map_or(0, |input| input.level);
     Some(Plan {
-        tree: 0,
-        kind: PlanKind::Drop(id),
-        level,
-        output_level: level,
-        inputs,
-        output_order: OutputOrder::New,
-        cut_bounds: Vec::new(),
-        bounds_added: Vec::new(),
-        bounds_removed: Vec::new(),
-        split_guard_bytes: None,
-        guard_lo: None,
-        guard_hi: None,
         reason: "a keyspace was dropped",
-        est_bytes: 0,
         urgency: Urgency::Urgent,
+        ..Plan::of_files(PlanKind::Drop(id), inputs, (level, level))
     })
 }
 

@@ -240,6 +240,32 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Creates a plan over these slices, from one level to another: normal work without a reason,
+    /// without guard bounds, over all keys, that reads nothing.
+    pub fn of_files(
+        kind: PlanKind,
+        inputs: Vec<PlanInput>,
+        (level, output_level): (usize, usize),
+    ) -> Plan {
+        Plan {
+            tree: 0,
+            kind,
+            level,
+            output_level,
+            inputs,
+            output_order: OutputOrder::New,
+            cut_bounds: Vec::new(),
+            bounds_added: Vec::new(),
+            bounds_removed: Vec::new(),
+            split_guard_bytes: None,
+            guard_lo: None,
+            guard_hi: None,
+            reason: "",
+            est_bytes: 0,
+            urgency: Urgency::Normal,
+        }
+    }
+
     /// Returns the first and last keys of the slices in `version` that are older than the inputs
     /// and may share keys with the inputs.
     pub fn older_ranges(&self, version: &Version) -> Vec<(Vec<u8>, Vec<u8>)> {

@@ -168,21 +168,10 @@ impl PickContext<'_> {
         let inputs = inputs_of(level, content.guards.iter().flat_map(|g| g.fragments()));
         let bounds = content.bounds();
         Some(Plan {
-            tree: 0,
-            kind: PlanKind::Move,
-            level,
-            output_level: level + 1,
-            inputs,
-            output_order: OutputOrder::New,
-            cut_bounds: Vec::new(),
             bounds_added: bounds.to_vec(),
             bounds_removed: bounds.iter().map(|b| (level, b.clone())).collect(),
-            split_guard_bytes: None,
-            guard_lo: None,
-            guard_hi: None,
             reason: "the last level exceeds its capacity",
-            urgency: Urgency::Normal,
-            est_bytes: 0,
+            ..Plan::of_files(PlanKind::Move, inputs, (level, level + 1))
         })
     }
 

@@ -151,23 +151,8 @@ fn reading(version: &Version, files: &[(usize, u64)]) -> Plan {
         }
     }
     assert!(inputs.len() >= files.len(), "the version has no such files");
-    Plan {
-        tree: 0,
-        kind: PlanKind::Push,
-        level: inputs.iter().map(|i| i.level).min().unwrap_or(0),
-        output_level: 1,
-        inputs,
-        output_order: OutputOrder::New,
-        cut_bounds: Vec::new(),
-        bounds_added: Vec::new(),
-        bounds_removed: Vec::new(),
-        split_guard_bytes: None,
-        guard_lo: None,
-        guard_hi: None,
-        reason: "a test",
-        urgency: Urgency::Normal,
-        est_bytes: 0,
-    }
+    let level = inputs.iter().map(|i| i.level).min().unwrap_or(0);
+    Plan { reason: "a test", ..Plan::of_files(PlanKind::Push, inputs, (level, 1)) }
 }
 
 /// A test case: a version, its busy files, the expected plan and the expected debt.

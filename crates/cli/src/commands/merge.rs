@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::{Batch, Durability, WriteOptions, built_in_merge_operator};
+use esker::{Batch, Durability, ErrorKind, WriteOptions, built_in_merge_operator};
 use serde_json::json;
 
 use super::{bytes_of, print};
@@ -63,9 +63,8 @@ pub fn run(args: &MergeArgs, global: &Global) -> Outcome {
     let stored = stored.map(|(_, stored)| stored);
     if !is_default && stored.as_deref() != Some(name) {
         let found = stored.map_or("none".to_string(), |stored| format!("{stored:?}"));
-        return Err(Failure::usage(format!(
-            "expected a keyspace with the merge operator {name:?}, found {found}"
-        )));
+        let message = format!("expected a keyspace with the merge operator {name:?}, found {found}");
+        return Err(Failure::of(ErrorKind::Incompatible, message));
     }
     let mut batch = Batch::new();
     batch.merge_in(&keyspace, &key, &operand);

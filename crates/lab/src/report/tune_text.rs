@@ -40,7 +40,7 @@ pub fn circumstances(outcome: &Outcome) -> Vec<String> {
         Combine::Worst => "the worst of",
     };
     let mut lines = vec![format!(
-        "{}: {} as {combine} {}. {} sets tried in {} runs and {:.0} s; short runs have {} of the \
+        "{}: {} as {combine} {}. Sets tried: {}; runs: {}; time: {:.0} s. Short runs have {} of the \
          workloads' size, final ones {}.",
         outcome.engine,
         outcome.objective.name(),

@@ -255,12 +255,12 @@ impl Tuner<'_> {
         });
         match close.and_then(|own| Some((own, own.rejected.as_ref()?))) {
             Some((own, why)) => format!(
-                "{cut}The default set stands. The best of the {} other sets was {}, and {why}.",
+                "{cut}The default set stands. The best other set (of {}) was {}, and {why}.",
                 trials.len(),
                 own.setting
             ),
             None => format!(
-                "{cut}The default set stands: none of the {} other sets was measured to its end.",
+                "{cut}The default set stands: none of the other sets ({}) was measured to its end.",
                 trials.len()
             ),
         }

@@ -63,7 +63,8 @@ pub fn run(args: &MergeArgs, global: &Global) -> Outcome {
     let stored = stored.map(|(_, stored)| stored);
     if !is_default && stored.as_deref() != Some(name) {
         let found = stored.map_or("none".to_string(), |stored| format!("{stored:?}"));
-        let message = format!("expected a keyspace with the merge operator {name:?}, found {found}");
+        let message =
+            format!("expected a keyspace with the merge operator {name:?}, found {found}");
         return Err(Failure::of(ErrorKind::Incompatible, message));
     }
     let mut batch = Batch::new();

@@ -15,7 +15,7 @@ use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
 use crate::record::schema::{SessionRecord, TaskSample, TransactionSample};
 use crate::target::{Engine, Target};
-use crate::workload::accounts::Accounts;
+use crate::workload::accounts::{Accounts, set_balance};
 use crate::workload::dataset::Dataset;
 use crate::workload::keys::KeyBuffer;
 use crate::workload::oracle::Oracle;
@@ -247,6 +247,17 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Syncs what earlier tasks wrote, by writing one account again, so that the first synced write
+    /// of a task does not pay for them.
+    fn sync_earlier_writes(&self) -> Result<()> {
+        let (Some(accounts), Some(target)) = (&self.accounts, &self.target) else { return Ok(()) };
+        let mut keys = KeyBuffer::default();
+        self.round.data.push_key(0, b"", &mut keys);
+        let mut value = self.round.data.value(accounts.value(0)).to_vec();
+        set_balance(&mut value, accounts.balance(0));
+        target.put(keys.get(0), &value, true)
+    }
+
     fn close(&mut self) -> Result<()> {
         self.mapped_bytes = self.mapped_so_far();
         self.target.take().map_or(Ok(()), |target| target.close())
@@ -328,6 +339,9 @@ impl<'a> Session<'a> {
         }
         if task.kind == TaskKind::Open {
             self.close()?;
+        }
+        if task.sync && !task.fresh {
+            self.sync_earlier_writes()?;
         }
         (self.round.settle_memory)();
         sample.memory_limit_bytes = self.tighten(&prepared);

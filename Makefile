@@ -2,7 +2,7 @@
 .PHONY: bench results crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: proof kills powercut mapped soak tsan asan
-.PHONY: portable mutants coverage shim dropin apps capi wheel pytest overhead
+.PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
@@ -56,6 +56,9 @@ mapped: ## the pages of a live store's log taken away, on ext4, xfs, btrfs and F
 
 soak:   ## MINUTES (15) of everything at once: options, faults, deaths, checkpoints, backups
 	scripts/torture.sh soak
+
+deb:    ## Debian packages in target/deb; `scripts/deb.sh test` tries them in a clean Debian
+	scripts/deb.sh
 
 tsan:   ## the engine's threads under ThreadSanitizer, where nightly and its sources are installed
 	scripts/tsan.sh

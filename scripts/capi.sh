@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds target/c/: libesker.so (a link to the versioned library), libesker.a and esker.h.
-# With `test`, also checks the exported symbols and runs C programs with the libraries.
+# Builds target/c/: libesker.so (a link to the versioned library), libesker.a, esker.h, esker.hpp.
+# With `test`, also checks the exported symbols and runs C and C++ programs with the libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,8 +36,8 @@ build() {
     ln -s "libesker.so.$version" "$out/libesker.so.${version%%.*}"
     ln -s "libesker.so.${version%%.*}" "$out/libesker.so"
     static_library
-    cp bindings/c/include/esker.h "$out/"
-    echo "capi: $out: libesker.so.$version, libesker.a, esker.h" >&2
+    cp bindings/c/include/esker.h bindings/c/include/esker.hpp "$out/"
+    echo "capi: $out: libesker.so.$version, libesker.a, esker.h, esker.hpp" >&2
 }
 
 fail() {
@@ -78,6 +78,15 @@ program() {
     rm -rf "$place/db"* && LD_LIBRARY_PATH=$out "$place/program" "$place/db" >&2
 }
 
+# cxx_program STANDARD SOURCE LINK…: the same for C++.
+cxx_program() {
+    local standard=$1 source=$2
+    shift 2
+    ${CXX:-g++} -std="$standard" -Wall -Wextra -Werror -pedantic -I"$out" -o "$place/program" \
+        "$source" "$@"
+    rm -rf "$place/db"* && LD_LIBRARY_PATH=$out "$place/program" "$place/db" >&2
+}
+
 build
 [ "${1:-}" = test ] || exit 0
 
@@ -91,6 +100,15 @@ for example in bindings/c/examples/*.c; do
     program "$example" -L"$out" -lesker
     program "$example" "${static[@]}"
 done
+if command -v "${CXX:-g++}" >/dev/null; then
+    cxx_program c++17 bindings/c/tests/esker_hpp.cpp -L"$out" -lesker
+    cxx_program c++20 bindings/c/tests/esker_hpp.cpp "${static[@]}"
+    for example in bindings/c/examples/*.cpp; do
+        cxx_program c++17 "$example" -L"$out" -lesker
+    done
+else
+    echo "capi: skipped C++: ${CXX:-g++} is not installed (apt install g++)" >&2
+fi
 if echo '#include <leveldb/c.h>' | ${CC:-cc} -fsyntax-only -x c - 2>/dev/null; then
     program bindings/c/tests/beside_leveldb.c -L"$out" -lesker -lleveldb
     program bindings/c/tests/beside_leveldb.c -L"$out" -lleveldb -lesker

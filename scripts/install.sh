@@ -88,6 +88,7 @@ install_all() {
     link "libesker.so.${version%%.*}" "$libdir/libesker.so"
     put 644 "$target/c/libesker.a" "$libdir/libesker.a"
     put 644 "$target/c/esker.h" "$prefix/include/esker.h"
+    put 644 "$target/c/esker.hpp" "$prefix/include/esker.hpp"
     filled esker.pc "$libdir/pkgconfig"
     filled esker-config.cmake "$libdir/cmake/esker"
     filled esker-config-version.cmake "$libdir/cmake/esker"

@@ -1,0 +1,302 @@
+// Tests of esker.hpp: every function of the wrapper, on a store in the directory of the argument.
+
+#include <atomic>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "esker.hpp"
+
+using namespace std::string_literals;
+using esker::Bounds;
+using esker::Code;
+
+static int checks = 0;
+
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        ++checks;                                                                     \
+        if (!(condition)) {                                                           \
+            std::fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+            std::exit(1);                                                             \
+        }                                                                             \
+    } while (0)
+
+template <class Work>
+static Code failure(Work work) {
+    try {
+        work();
+    } catch (const esker::Error& error) {
+        CHECK(std::string(error.what()).size() > 5);
+        return error.code();
+    }
+    std::fprintf(stderr, "a call that must fail succeeded\n");
+    std::exit(1);
+}
+
+static std::string text(esker::Pairs pairs) {
+    std::string all;
+    for (auto [key, value] : pairs) {
+        all.append(key).append("=").append(value).append(" ");
+    }
+    return all;
+}
+
+static void reads_and_writes(esker::Db& db) {
+    const std::string binary("\0k\xff", 3);
+    db.put(binary, "");
+    CHECK(db.get(binary) == ""s && !db.get("missing"));
+    CHECK(db.contains(binary) && !db.contains("missing"));
+    db.erase(binary);
+    CHECK(!db.get(binary));
+    // An empty view without an address is an empty key, not a missing bound.
+    db.put(std::string_view(), "empty");
+    CHECK(db.get("") == "empty"s);
+    CHECK(text(db.scan(Bounds{std::nullopt, std::string_view()})).empty());
+    db.erase("");
+
+    esker::Batch batch;
+    batch.put("a", "1").put("b", "2").put("c", "3").put("d", "4").erase_range("c", "d").erase("b");
+    batch.append(esker::Batch().put("e", "5"));
+    CHECK(batch.count() == 7 && batch.size_bytes() > 0);
+    const esker::Snapshot before = db.snapshot();
+    db.write(batch, esker::Durability::sync);
+    CHECK(text(db.scan()) == "a=1 d=4 e=5 ");
+    CHECK(text(db.scan_backward({"a", "e"})) == "d=4 a=1 ");
+    esker::ReadOptions old;
+    old.snapshot = &before;
+    old.fill_cache = false;
+    CHECK(text(db.scan({}, old)).empty() && !db.get("a", old));
+    batch.clear();
+    CHECK(batch.count() == 0);
+
+    const auto many = db.multi_get({"e", "x", "a"});
+    CHECK(many.size() == 3 && many[0] == "5"s && !many[1] && many[2] == "1"s);
+    CHECK(db.multi_get({}).empty());
+    std::string seen;
+    CHECK(db.read("d", [&](std::string_view value) { seen = value; }) && seen == "4");
+    CHECK(!db.read("x", [](std::string_view) {}));
+    try {
+        db.read("d", [](std::string_view) { throw std::out_of_range("mine"); });
+        CHECK(false);
+    } catch (const std::out_of_range& error) {
+        CHECK(error.what() == "mine"s);
+    }
+
+    esker::Iterator iterator = db.iterator();
+    CHECK(!iterator.valid() && iterator.key().empty());
+    iterator.seek("b");
+    CHECK(iterator.valid() && iterator.key() == "d" && iterator.value() == "4");
+    iterator.seek_for_prev("b");
+    CHECK(iterator.key() == "a");
+    iterator.next();
+    iterator.prev();
+    CHECK(iterator.key() == "a");
+    iterator.seek_to_last();
+    CHECK(iterator.key() == "e");
+    esker::Iterator moved = std::move(iterator);
+    moved.seek_to_first();
+    CHECK(moved.key() == "a");
+    db.erase_range("a", "z");
+    CHECK(text(db.scan()).empty());
+}
+
+static void keyspaces(esker::Db& db) {
+    esker::KeyspaceOptions options;
+    options.set_key_order("test.by_length").set_merge_operator("test.join").set_ttl_ms(1 << 30);
+    {
+        esker::Keyspace words = db.keyspace("words", options);
+        CHECK(words.name() == "words" && words.id() > 0);
+        words.put("ccc", "3");
+        words.put("z", "1");
+        words.put("bb", "2");
+        CHECK(text(words.scan()) == "z=1 bb=2 ccc=3 ");
+        CHECK(text(words.scan_backward({"bb", std::nullopt})) == "ccc=3 bb=2 ");
+        words.merge("new", "x");
+        words.merge("new", "y");
+        CHECK(words.get("new") == "x+y"s);
+        words.merge("new", "refused");
+        CHECK(failure([&] { words.get("new"); }) == Code::invalid_argument);
+        words.put_with_ttl("gone", "", 0);
+        CHECK(!words.contains("gone"));
+        words.erase("new");
+        words.erase_range("z", "bb");
+        db.write(esker::Batch()
+                     .put(words, "k", "in")
+                     .put_with_ttl(words, "t", "in", 0)
+                     .merge(words, "m", "one")
+                     .erase(words, "ccc")
+                     .erase_range(words, "x", "x"));
+        CHECK(text(words.scan()) == "k=in m=one bb=2 ");
+        words.clear();
+        CHECK(text(words.scan()).empty());
+    }
+    CHECK(db.keyspaces() == (std::vector<std::string>{"default", "words"}));
+    db.rename_keyspace("words", "terms");
+    CHECK(db.find_keyspace("terms") && !db.find_keyspace("words"));
+    db.drop_keyspace("terms");
+    CHECK(db.keyspaces().size() == 1);
+    CHECK(failure([&] { db.drop_keyspace("terms"); }) == Code::not_found);
+}
+
+static void transactions(esker::Db& db) {
+    esker::Keyspace other = db.keyspace("other");
+    db.put("n", "0");
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 2; ++thread) {
+        threads.emplace_back([&] {
+            for (int turn = 0; turn < 50; ++turn) {
+                const int now = db.transact([&](esker::Transaction& own) {
+                    const int value = std::stoi(*own.get_for_update("n")) + 1;
+                    own.put("n", std::to_string(value));
+                    own.put(other, "n", std::to_string(value));
+                    return value;
+                });
+                CHECK(now > 0);
+            }
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(db.get("n") == "100"s && other.get("n") == "100"s);
+
+    esker::Transaction first = db.transaction();
+    esker::Transaction second = db.transaction(esker::TransactionOptions().set_serializable());
+    CHECK(first.id() != second.id());
+    first.put("n", "1");
+    first.set_savepoint();
+    first.erase("n");
+    first.erase_range("a", "z");
+    first.erase(other, "n");
+    first.erase_range(other, "a", "z");
+    CHECK(text(first.scan()).empty() && text(first.scan(other)).empty());
+    first.rollback_to_savepoint();
+    first.set_savepoint();
+    first.pop_savepoint();
+    CHECK(first.get("n") == "1"s && first.get(other, "n") == "100"s);
+    CHECK(first.get_for_update(other, "n") == "100"s);
+    second.put("n", "2");
+    second.commit();
+    CHECK(failure([&] { first.commit(); }) == Code::conflict);
+    try {
+        db.transact([](esker::Transaction& own) {
+            own.put("n", "lost");
+            throw std::logic_error("mine");
+        });
+        CHECK(false);
+    } catch (const std::logic_error&) {
+        CHECK(db.get("n") == "2"s);
+    }
+    esker::TransactionOptions locking;
+    locking.set_pessimistic().set_lock_timeout_ms(1).set_durability(esker::Durability::sync);
+    esker::Transaction holder = db.transaction(locking);
+    holder.put("n", "3");
+    esker::Transaction waiter = db.transaction(locking);
+    CHECK(failure([&] { waiter.put("n", "4"); }) == Code::busy);
+    waiter.rollback();
+    holder.prepare("held");
+    CHECK(db.prepared_transactions() == std::vector<std::string>{"held"});
+    db.commit_prepared("held");
+    CHECK(db.get("n") == "3"s);
+    esker::Transaction undone = db.transaction();
+    undone.put("n", "5");
+    undone.prepare("undone");
+    db.rollback_prepared("undone");
+    CHECK(db.get("n") == "3"s);
+}
+
+static void files(esker::Db& db, const std::string& path) {
+    db.put("kept", "1");
+    db.put("filtered", "1");
+    db.put("changed", "1");
+    db.flush();
+    db.compact_range();
+    CHECK(db.get("kept") == "1"s && !db.get("filtered") && db.get("changed") == "2"s);
+    db.sync();
+    db.wait_idle();
+    db.verify();
+    db.checkpoint(path + "-checkpoint");
+    CHECK(db.backup(path + "-backups") == 1);
+    db.set_option("cache_size_bytes", "1MiB");
+    CHECK(db.property("esker.option.cache_size_bytes") && !db.property("esker.none"));
+    CHECK(db.openmetrics().find("# EOF") != std::string::npos);
+}
+
+int main(int argc, char** argv) {
+    if (argc != 2) return 2;
+    const std::string path = argv[1];
+    std::atomic<int> compared{0};
+    esker::Options options;
+    options.set("memtable_size_bytes", "1MiB")
+        .add_comparator("test.by_length",
+                        [&](std::string_view a, std::string_view b) noexcept {
+                            ++compared;
+                            if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
+                            return a.compare(b);
+                        })
+        .add_merge_operator(
+            "test.join",
+            [](std::string_view, std::optional<std::string_view> existing,
+               const std::vector<std::string_view>& operands) {
+                std::string all(existing.value_or(""));
+                for (std::string_view operand : operands) {
+                    if (operand == "refused") throw std::runtime_error("the operand is refused");
+                    if (!all.empty()) all += '+';
+                    all.append(operand);
+                }
+                return all;
+            },
+            [](std::string_view, const std::vector<std::string_view>&) {
+                return std::optional<std::string>();
+            })
+        .add_compaction_filter("test.filter",
+                               [](std::string_view key, std::string_view value) {
+                                   if (key == "filtered") return std::optional<std::string>();
+                                   if (key == "changed") return std::optional<std::string>("2");
+                                   if (key == "thrown") throw std::runtime_error("kept");
+                                   return std::optional<std::string>(value);
+                               })
+        .set_compaction_filter("test.filter");
+    CHECK(options.get("memtable_size_bytes") && !options.get("none"));
+    CHECK(failure([&] { options.set("none", "1"); }) == Code::invalid_argument);
+    {
+        esker::Db db = esker::Db::open(path, options);
+        reads_and_writes(db);
+        keyspaces(db);
+        transactions(db);
+        files(db, path);
+        CHECK(failure([&] { esker::Db::open(path, options); }) == Code::locked);
+        db.put_with_ttl("session", "1", 1 << 30);
+        CHECK(db.get("session") == "1"s);
+        CHECK(failure([&] { db.merge("n", "1"); }) == Code::invalid_argument);
+        esker::Db moved = std::move(db);
+        moved.close();
+        CHECK(failure([&] { moved.put("late", "1"); }) == Code::closed);
+    }
+    CHECK(compared > 0);
+    CHECK(esker::Db::open_read_only(path, options).get("kept") == "1"s);
+    CHECK(esker::repair(path, options).empty());
+    CHECK(esker::restore(path + "-backups", path + "-restored", 0, options) == 1);
+    CHECK(esker::Db::open(path + "-restored", options).get("kept") == "1"s);
+    CHECK(esker::Db::open(path + "-checkpoint", options).get("changed") == "2"s);
+    esker::destroy(path, options);
+
+    esker::Memory memory;
+    esker::Options in_memory;
+    in_memory.set_memory(memory).set_merge_operator("add_i64");
+    esker::Db db = esker::Db::open("anywhere", in_memory);
+    db.merge("n", "40");
+    db.write(esker::Batch().merge("n", "2").put_with_ttl("t", "", 0));
+    CHECK(db.get("n") == "42"s && !db.get("t"));
+    esker::Keyspace reversed = db.keyspace("reversed", esker::KeyspaceOptions()
+                                                           .set_key_order("esker.reverse")
+                                                           .set("compression", "none"));
+    reversed.put("a", "");
+    reversed.put("b", "");
+    CHECK(text(reversed.scan()) == "b= a= ");
+    CHECK(failure([&] { db.keyspace("bad", esker::KeyspaceOptions().set_compaction_filter("x")); }) ==
+          Code::invalid_argument);
+    CHECK(!esker::version().empty());
+    std::printf("esker.hpp: %d checks\n", checks);
+    return 0;
+}

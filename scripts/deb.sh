@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# deb.sh [test]: builds target/deb/*.deb for Debian: esker (the command, man pages, completions),
+# libesker0 (the shared library) and libesker-dev (headers, static library, pkg-config, CMake).
+# With `test`, checks them with lintian, then installs, uses and removes them in a clean Debian that
+# debootstrap makes below target/deb; for root. BUILD=no packs an existing build. MAINTAINER="NAME
+# <ADDRESS>" names the maintainer; without it the address is none, and lintian is told so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+out=$target/deb
+arch=$(dpkg --print-architecture)
+multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || gcc -print-multiarch)
+maintainer=${MAINTAINER:-The Esker authors <esker@localhost.localdomain>}
+
+say() { echo "deb: $*" >&2; }
+fail() {
+    say "FAILED: $*"
+    exit 1
+}
+
+stage() {
+    rm -rf "$out" && mkdir -p "$out/all"
+    PREFIX=/usr LIBDIR=/usr/lib/$multiarch DESTDIR=$out/all scripts/install.sh install
+    library=$(basename "$out/all/usr/lib/$multiarch"/libesker.so.*.*)
+    version=${library#libesker.so.}
+    major=${version%%.*}
+}
+
+# move PACKAGE PATH…: moves installed files into the tree of a package.
+move() {
+    local package=$1 path
+    shift
+    for path in "$@"; do
+        mkdir -p "$out/$package/$(dirname "$path")"
+        mv "$out/all/$path" "$out/$package/$path"
+    done
+}
+
+# common PACKAGE: adds the files that each package has.
+common() {
+    local doc=$out/$1/usr/share/doc/$1
+    mkdir -p "$doc"
+    {
+        echo "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/"
+        echo "Upstream-Name: esker"
+        echo
+        echo "Files: *"
+        echo "Copyright: The Esker authors"
+        echo "License: Apache-2.0 or Expat"
+        echo
+        echo "License: Apache-2.0"
+        echo " On Debian systems the text is in /usr/share/common-licenses/Apache-2.0."
+        echo
+        echo "License: Expat"
+        sed 's/^$/./; s/^/ /' LICENSE-MIT
+    } >"$doc/copyright"
+    {
+        echo "esker ($version) unstable; urgency=medium"
+        echo
+        echo "  * See CHANGELOG.md of the sources."
+        echo
+        echo " -- $maintainer  $(date -R -d "@$(git log -1 --format=%ct 2>/dev/null || date +%s)")"
+    } | gzip -9n >"$doc/changelog.gz"
+}
+
+# pack PACKAGE SECTION DEPENDS DESCRIPTION, with the long description from standard input.
+pack() {
+    local package=$1 root=$out/$1 depends=$3
+    common "$package"
+    mkdir -p "$root/DEBIAN"
+    (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+    {
+        echo "Package: $package"
+        echo "Source: esker"
+        echo "Version: $version"
+        echo "Architecture: $arch"
+        echo "Multi-Arch: $([ "$package" = esker ] && echo foreign || echo same)"
+        echo "Maintainer: $maintainer"
+        echo "Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)"
+        [ -z "$depends" ] || echo "Depends: $depends"
+        echo "Section: $2"
+        echo "Priority: optional"
+        echo "Description: $4"
+        sed 's/^/ /'
+    } >"$root/DEBIAN/control"
+    if [ "$package" = "libesker$major" ]; then
+        echo "activate-noawait ldconfig" >"$root/DEBIAN/triggers"
+        echo "libesker $major libesker$major (>= $version)" >"$root/DEBIAN/shlibs"
+    fi
+    find "$root" -type d -exec chmod 755 {} +
+    dpkg-deb --root-owner-group --build "$root" "$out" >/dev/null
+}
+
+build() {
+    command -v dpkg-deb >/dev/null || fail "dpkg-deb is missing: this is no Debian"
+    stage
+    local lib=usr/lib/$multiarch page needed
+    # The oldest C library that has every symbol that the programs use.
+    needed=$(objdump -T "$out/all/usr/bin/esker" "$out/all/$lib/$library" |
+        grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+    needed="libc6 (>= ${needed#GLIBC_}), libgcc-s1 (>= 4.2)"
+    rm -r "$out/all/usr/share/esker" "$out/all/usr/share/doc"
+    gzip -9n "$out/all/usr/share/man/man1"/*.1
+    move "libesker$major" "$lib/$library" "$lib/libesker.so.$major"
+    move libesker-dev "$lib" usr/include
+    move esker usr/bin usr/share
+    rmdir "$out/all/usr/lib" "$out/all/usr" "$out/all"
+    pack "libesker$major" libs "$needed" "ordered, durable, embedded key-value store" <<EOF
+Esker keeps ordered byte strings in a directory of a program: keyspaces,
+transactions, snapshots, merge operators, pairs that expire, and backups.
+.
+This package has the shared library.
+EOF
+    pack libesker-dev libdevel "libesker$major (= $version)" \
+        "ordered, durable, embedded key-value store (development)" <<EOF
+Esker keeps ordered byte strings in a directory of a program: keyspaces,
+transactions, snapshots, merge operators, pairs that expire, and backups.
+.
+This package has the headers for C and C++, and the static library.
+EOF
+    pack esker database "$needed" "shell and measurements for Esker, a key-value store" <<EOF
+The command esker reads, loads, dumps, verifies, repairs, compacts, backs up
+and restores stores of the embedded key-value store Esker. It also compares
+the store with others on the same machine.
+EOF
+    for page in "$out"/*.deb; do say "$page: $(stat -c %s "$page") bytes"; done
+}
+
+test_packages() {
+    if command -v lintian >/dev/null; then
+        local tags=embedded-library # zstd and LZ4 are linked statically on purpose.
+        [ -n "${MAINTAINER:-}" ] || tags+=,bogus-mail-host,bogus-mail-host-in-debian-changelog
+        lintian --fail-on error --suppress-tags "$tags" "$out"/*.deb >&2 ||
+            fail "lintian reports errors"
+    else
+        say "skipped lintian: it is not installed"
+    fi
+    if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+        say "skipped the installation in a clean Debian: it needs root and debootstrap"
+        return 0
+    fi
+    local root=$out/clean before after codename
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    debootstrap --variant=minbase --include=gcc,g++,libc6-dev,pkg-config "$codename" "$root" \
+        >"$out/debootstrap.log" 2>&1 || {
+        tail -5 "$out/debootstrap.log" >&2
+        say "skipped the installation in a clean Debian: debootstrap cannot fetch packages"
+        return 0
+    }
+    before=$(cd "$root" && find usr etc | sort)
+    mkdir "$root/packages"
+    cp "$out"/*.deb bindings/c/tests/esker.c bindings/c/tests/esker_hpp.cpp "$root/packages/"
+    chroot "$root" sh -euc '
+        dpkg -i /packages/*.deb >/dev/null
+        cd /packages
+        esker put store k v && test "$(esker get store k)" = v
+        gcc -std=c99 -o c esker.c $(pkg-config --cflags --libs esker) && ./c db
+        g++ -std=c++17 -o cxx esker_hpp.cpp $(pkg-config --cflags --libs esker) && ./cxx db2
+        dpkg --purge esker libesker-dev libesker0 >/dev/null
+        test ! -e /usr/bin/esker
+    ' >&2 || fail "the packages do not work in a clean Debian"
+    after=$(cd "$root" && find usr etc -not -name ld.so.cache | sort)
+    after=$(diff <(echo "$before" | grep -v ld.so.cache) <(echo "$after") || true)
+    [ -z "$after" ] || fail "the packages left files, or removed others: $after"
+    rm -rf "$root"
+    say "installed, used and removed in a clean Debian"
+}
+
+[ "${BUILD:-yes}" = no ] && export BUILD=no
+build
+[ "${1:-}" != test ] || test_packages

@@ -9,8 +9,7 @@
 //! * A rest begins only while no flush and no compaction runs or is due, and while the pressure on
 //!   processors and devices is low. Its compactions stop for a write, a flush, a caller that compacts
 //!   or needs space, and the close. What a stopped compaction has written is lost.
-//! * Rest compactions write no more than their allowance ([`super::rest_state`]), which ends when
-//!   nothing is left to merge.
+//! * Rest compactions write no more than their allowance ([`super::rest_state`]).
 //! * An idle store that has finished its rest wakes no thread.
 //! * No caller waits for a rest compaction, and none sees its error.
 
@@ -108,9 +107,6 @@ impl DbInner {
             }
             None => {
                 let is_done = self.pick_rest(&queue, u64::MAX).is_none();
-                if is_done {
-                    queue.rest.allowance_bytes = 0;
-                }
                 queue.rest.finished_at = Some(seqno);
                 self.end_rest_period(
                     &mut queue,
@@ -241,7 +237,10 @@ impl DbInner {
 
 #[cfg(all(test, not(esker_shuttle)))]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::base::thresholds::Thresholds;
     use crate::db::Db;
     use crate::fs::MemFs;
     use crate::options::Options;
@@ -309,6 +308,32 @@ mod tests {
             assert_eq!(runs, Some(1), "{policy:?}");
             assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
         }
+    }
+
+    #[test]
+    fn rest_without_work_leaves_the_allowance_to_later_rests() {
+        let db = overwritten(Policy::Fluid, 1, 1_000);
+        let thresholds = Thresholds { rest_wait_ms: 0, ..Thresholds::small() };
+        let mut options = (**db.inner.options.load()).clone();
+        options.thresholds = thresholds;
+        db.inner.options.store(Arc::new(options));
+        let inner = &db.inner;
+        let allowance = || inner.queue.lock().rest.allowance_bytes;
+        db.compact_range(None, None).unwrap();
+        let flushed = allowance();
+        assert!(flushed > 0);
+        let steps = (0..10).map(|_| inner.rest_step(inner.queue.lock()).1);
+        assert!(!steps.into_iter().any(|step| matches!(step, RestStep::Compact(_))));
+        assert_eq!(inner.queue.lock().rest.finished_at, Some(inner.visible_seqno()));
+        // A rest may not write more than the tables have.
+        let kept = allowance();
+        assert!(kept > 0 && kept == flushed.min(db.metrics().table_bytes));
+        (0..4_000).for_each(|n| db.put(key(n), [9; 60]).unwrap());
+        db.flush().unwrap();
+        let more = allowance();
+        assert!(more > kept);
+        let plan = inner.pick_rest(&inner.queue.lock(), more);
+        assert!(plan.is_some(), "the run that was there before can be merged, too");
     }
 
     #[test]

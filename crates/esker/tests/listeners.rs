@@ -220,8 +220,9 @@ fn stall_is_announced_while_it_lasts() {
     };
     let db = Db::open_on(MemFs::new(), DIR, with(&recorder, options)).unwrap();
     gate.set(true);
-    let _open_at_end = OpenAtEnd(gate.clone());
     std::thread::scope(|scope| {
+        // The scope waits for its threads, also when an assertion fails.
+        let _open = OpenAtEnd(gate.clone());
         let writer = scope.spawn(|| fill(&db, 2_000, 1));
         // The flush thread is held, so another thread announces the stall.
         recorder.wait_for(|event| matches!(event, Event::StallBegan { .. }));

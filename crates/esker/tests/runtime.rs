@@ -307,6 +307,8 @@ fn writes_wait_for_memory_of_the_runtime_and_say_so() {
     assert!(metrics.memtable_bytes >= metrics.memtable_limit_bytes);
     assert!(metrics.memtable_bytes <= metrics.memtable_limit_bytes + 4 * (32 << 10));
     std::thread::scope(|scope| {
+        // The scope waits for its threads, also when an assertion fails.
+        let _open = OpenAtEnd(gate.clone());
         let patient = scope.spawn(|| all[1].put("patient", "1"));
         wait_until("a stall", || all[1].stall().is_some_and(|stall| stall.is_stopped));
         let stall = all[1].stall().unwrap();

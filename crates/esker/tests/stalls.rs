@@ -14,7 +14,8 @@ use common::gate::{Gate, GatePolicy, OpenAtEnd};
 use common::tiny_options;
 use esker::fs::MemFs;
 use esker::{
-    Batch, Db, ErrorKind, Event, EventListener, KeyspaceOptions, Options, ReadOptions, WriteOptions,
+    Batch, Db, ErrorKind, Event, EventListener, KeyspaceOptions, Options, ReadOptions, Stall,
+    WriteOptions,
 };
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
@@ -122,8 +123,11 @@ fn stall_names_cause_bytes_and_end_while_it_lasts() {
     let db = Db::open_on(MemFs::new(), DIR, options).unwrap();
     let _open = OpenAtEnd(gate.clone());
     std::thread::scope(|scope| {
+        // The scope waits for its threads, also when an assertion fails.
+        let _open = OpenAtEnd(gate.clone());
         let patient = scope.spawn(|| (0..400).try_for_each(|n| db.put(key(n), [7; 100])));
-        wait_until("a stall", || db.stall().is_some_and(|stall| stall.is_stopped));
+        let is_seen = |stall: Stall| stall.is_stopped && stall.clears.contains("running flush");
+        wait_until("a stall behind a running flush", || db.stall().is_some_and(is_seen));
         let stall = db.stall().unwrap();
         assert!(stall.cause.contains("frozen_memtables_max"), "{stall}");
         assert!(stall.bytes > 0 && stall.clears.contains("flush"), "{stall}");
@@ -161,6 +165,7 @@ fn writers_of_one_group_keep_their_own_deadlines() {
         let written: Mutex<Vec<u64>> = Mutex::default();
         let refused: Mutex<Vec<u64>> = Mutex::default();
         std::thread::scope(|scope| {
+            let _open = OpenAtEnd(gate.clone());
             let writer = |thread: u64| {
                 let (db, written, refused, is_open) = (&db, &written, &refused, &is_open);
                 move || {

@@ -52,6 +52,8 @@ pub struct Ran {
 pub fn run(dir: &Path, flags: &[(&str, &str)], engines: Vec<Box<dyn Engine>>) -> Ran {
     let mut config = BenchConfig::default();
     config.set("num", "200").expect("a flag");
+    // The task `rest` waits half a minute by default.
+    config.set("rest_ms", "1").expect("a flag");
     config.set("db", &dir.join("db").display().to_string()).expect("a flag");
     config.set("record", &dir.join("record").display().to_string()).expect("a flag");
     for (flag, value) in flags {

@@ -58,7 +58,7 @@ func open(path string, options *Options, call func(*C.char, *C.esker_options_t, 
 	db := &DB{}
 	db.c, db.callsGo = c, options.callsGo()
 	db.space.db = db
-	db.guard = newGuard("store", func() { C.esker_db_destroy(c); freeUnused() }, true, 2)
+	db.guard = newGuard("a store", func() { C.esker_db_destroy(c); freeUnused() }, true, 2)
 	runtime.AddCleanup(db, collected, db.guard)
 	return db, nil
 }

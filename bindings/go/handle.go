@@ -125,7 +125,7 @@ func (g *guard) release() {
 // collected runs when the garbage collector finds the owner of a guard: no call can be running.
 func collected(g *guard) {
 	if !g.isClosed() && !g.quiet {
-		message := fmt.Sprintf("esker: a %s was collected as garbage without a call of Close", g.what)
+		message := "esker: " + g.what + " was collected as garbage without a call of Close"
 		if places := g.created(); places != "" {
 			message += "; it was created by:\n" + places
 		} else {

@@ -97,7 +97,7 @@ func (r *reader) Iterator(options *IterOptions) (*Iterator, error) {
 
 func newIterator(c *C.esker_iter_t, owner any, callsGo bool, rowsMax int) *Iterator {
 	it := &Iterator{c: c, owner: owner, callsGo: callsGo, rowsMax: rowsMax}
-	it.guard = newGuard("iterator", func() { C.esker_iter_destroy(c) }, false, 2)
+	it.guard = newGuard("an iterator", func() { C.esker_iter_destroy(c) }, false, 2)
 	runtime.AddCleanup(it, collected, it.guard)
 	return it
 }

@@ -133,7 +133,7 @@ func (db *DB) FindKeyspace(name string) (*Keyspace, error) {
 func (db *DB) keyspaceOf(handle *C.esker_keyspace_t) *Keyspace {
 	k := &Keyspace{handle: handle}
 	k.reader = reader{db: db, c: db.c, keyspace: k, callsGo: db.callsGo}
-	k.guard = newGuard("keyspace", func() { C.esker_keyspace_close(handle) }, false, 2)
+	k.guard = newGuard("a keyspace", func() { C.esker_keyspace_close(handle) }, false, 2)
 	k.guard.quiet = true
 	runtime.AddCleanup(k, collected, k.guard)
 	return k

@@ -251,7 +251,7 @@ type Memory struct {
 func NewMemory() *Memory {
 	c := C.esker_memory_create()
 	m := &Memory{c: c}
-	m.guard = newGuard("file system in memory", func() { C.esker_memory_destroy(c) }, false, 1)
+	m.guard = newGuard("a file system in memory", func() { C.esker_memory_destroy(c) }, false, 1)
 	m.guard.quiet = true
 	runtime.AddCleanup(m, collected, m.guard)
 	return m

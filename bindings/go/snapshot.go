@@ -31,7 +31,7 @@ func (db *DB) Snapshot() (*Snapshot, error) {
 	}
 	s := &Snapshot{handle: handle}
 	s.reader = reader{db: db, c: db.c, snapshot: s, callsGo: db.callsGo}
-	s.guard = newGuard("snapshot", func() { C.esker_snapshot_destroy(handle) }, false, 1)
+	s.guard = newGuard("a snapshot", func() { C.esker_snapshot_destroy(handle) }, false, 1)
 	runtime.AddCleanup(s, collected, s.guard)
 	return s, nil
 }

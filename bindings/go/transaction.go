@@ -109,7 +109,7 @@ func (db *DB) Begin(options *TransactionOptions) (*Transaction, error) {
 	}
 	t := &Transaction{db: db, c: handle, serializable: o.Isolation == Serializable}
 	t.part = part{transaction: t}
-	t.guard = newGuard("transaction", func() { C.esker_transaction_destroy(handle) }, false, 1)
+	t.guard = newGuard("a transaction", func() { C.esker_transaction_destroy(handle) }, false, 1)
 	runtime.AddCleanup(t, collected, t.guard)
 	return t, nil
 }

@@ -45,6 +45,10 @@ func TestPutGetDelete(t *testing.T) {
 	for _, key := range []string{"a", "b", "c"} {
 		must(t, db.Put([]byte(key), []byte(key)))
 	}
+	must(t, db.DeleteRange([]byte("a"), nil))
+	must(t, db.DeleteRange([]byte("b"), []byte("b")))
+	must(t, db.DeleteRange([]byte("c"), []byte("a")))
+	equal(t, pairs(t, db.Range(nil, nil)), "a=a b=b c=c ")
 	must(t, db.DeleteRange([]byte("a"), []byte("c")))
 	equal(t, pairs(t, db.Range(nil, nil)), "c=c ")
 	must(t, db.Sync())

@@ -17,8 +17,6 @@ use super::keyspace::esker_keyspace_t;
 use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
-/// Size in bytes of an operation before its time to live, key and value.
-const OPERATION_HEAD_BYTES: usize = 13;
 /// Size in bytes of a time to live.
 const TTL_BYTES: usize = 8;
 /// Size in bytes of a pair before its key and value.

@@ -4,6 +4,7 @@
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
+.PHONY: gotest go-bench
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -111,3 +112,9 @@ pytest: ## that wheel, tested from Python
 
 overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
 	WHEEL=must scripts/overhead.sh
+
+gotest: ## the Go package's tests, and those of three other projects over it
+	GO=must scripts/go.sh test
+
+go-bench: ## calls of the Go package beside C and goleveldb
+	GO=must scripts/go.sh bench

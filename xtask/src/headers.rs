@@ -1,4 +1,4 @@
-//! Generates `bindings/c/include/esker.h` from the functions themselves.
+//! Generates `bindings/c/include/esker.h`, and a copy for Go, from the functions themselves.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
 use crate::document;
 
-const FILE: &str = "bindings/c/include/esker.h";
+/// The header, and its copy in the Go module, which a program gets without the rest of the tree.
+const FILES: &[&str] = &["bindings/c/include/esker.h", "bindings/go/esker.h"];
 
 /// Files whose public items form the header, in order.
 const SOURCES: &[&str] = &[
@@ -19,6 +20,7 @@ const SOURCES: &[&str] = &[
     "own/batch.rs",
     "own/read.rs",
     "own/iter.rs",
+    "own/bulk.rs",
     "own/keyspace.rs",
     "own/keyspace_data.rs",
     "own/merge_and_ttl.rs",
@@ -84,13 +86,15 @@ pub fn render(root: &Path) -> Result<String, String> {
     String::from_utf8(text).map_err(|error| error.to_string())
 }
 
-/// Writes the header.
+/// Writes the header and its copy.
 pub fn write(root: &Path) -> Result<(), String> {
-    document::write(root, FILE, &render(root)?)
+    let text = render(root)?;
+    FILES.iter().try_for_each(|file| document::write(root, file, &text))
 }
 
-/// Checks that the header equals the output of [`write()`].
+/// Checks that the header and its copy equal the output of [`write()`].
 pub fn check(root: &Path) -> Result<(), String> {
     let advice = "the generated header: run `cargo xtask headers` and commit it";
-    document::check(root, FILE, &render(root)?, advice)
+    let text = render(root)?;
+    FILES.iter().try_for_each(|file| document::check(root, file, &text, advice))
 }

@@ -687,6 +687,37 @@ const uint8_t *esker_iter_value(const esker_iter_t *iter, size_t *value_len);
 // also past either end.
 int32_t esker_iter_failure(const esker_iter_t *iter, char **message);
 
+// Adds operations to a batch from `packed_len` bytes at `packed`, all or none, in one call. An
+// operation is its kind (`ESKER_OPERATION_PUT` and so on, one byte); the number of its keyspace,
+// the length of its key or start, and that of its value, end or operand (0 for a delete), four
+// bytes each; for `ESKER_OPERATION_PUT_WITH_TTL` the time to live in milliseconds, eight bytes;
+// then the key or start, and the value, end or operand. Numbers are little-endian. The next
+// operation follows at once. Keyspace 0 is `default`, and keyspace `n` is that of
+// `keyspaces[n - 1]`; `keyspaces` has `keyspace_count` handles. Fails with
+// `ESKER_INVALID_ARGUMENT` if the bytes are no operations, and names the first wrong one.
+int32_t esker_batch_add_packed(esker_batch_t *batch,
+                               const esker_keyspace_t *const *keyspaces,
+                               size_t keyspace_count,
+                               const uint8_t *packed,
+                               size_t packed_len,
+                               char **message);
+
+// Copies pairs from the iterator's position on into `buffer`, and moves past them: forward, or
+// backward with a `backward` other than 0. Ends after `rows_max` pairs, or when the next pair does
+// not fit into `buffer_len` bytes. A pair is the length of its key and that of its value, four
+// bytes each, little-endian, then the key and the value. Sets `*rows` to the number of pairs, and
+// `*bytes` to the size of what was copied. If the first pair does not fit, `*rows` is 0 and
+// `*bytes` is the size that it needs. Both are 0 past either end. Fails with the iterator's
+// failure, but first returns the pairs before it.
+int32_t esker_iter_read(esker_iter_t *iter,
+                        uint8_t backward,
+                        size_t rows_max,
+                        uint8_t *buffer,
+                        size_t buffer_len,
+                        size_t *rows,
+                        size_t *bytes,
+                        char **message);
+
 // Creates options of a keyspace. Those that are not set are the store's; the key order is
 // bytewise.
 esker_keyspace_options_t *esker_keyspace_options_create(void);

@@ -43,6 +43,13 @@ impl esker_iter_t {
         Ok(self.store.as_ref().map_or(Ok(()), |store| store.check_reentry())?)
     }
 
+    /// Returns the iterator and its failure. Fails within a comparator or filter of the
+    /// transaction's store.
+    pub(super) fn checked_walk(&mut self) -> Outcome<&mut Walk> {
+        self.check()?;
+        Ok(&mut self.walk)
+    }
+
     /// Moves to an absolute position.
     fn seek(&mut self, seek: impl FnOnce(&mut Cursor) -> Outcome<()>) {
         let checked = self.check();

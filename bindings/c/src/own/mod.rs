@@ -7,6 +7,7 @@
 
 pub mod backup;
 pub mod batch;
+pub mod bulk;
 pub mod common;
 pub mod db;
 pub mod iter;

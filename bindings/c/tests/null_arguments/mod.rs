@@ -7,6 +7,7 @@ use std::ptr::{null, null_mut};
 
 use esker_c::own::backup::*;
 use esker_c::own::batch::*;
+use esker_c::own::bulk::*;
 use esker_c::own::db::*;
 use esker_c::own::keyspace::*;
 use esker_c::own::merge_and_ttl::*;
@@ -30,6 +31,20 @@ fn null_handles_return_error_from_functions_on_many_keys_and_ranges() {
         esker_openmetrics(None, Some(&mut null_mut()));
         esker_openmetrics(None, None);
     }
+}
+
+#[test]
+fn null_handles_return_error_from_functions_on_many_operations() {
+    let (mut rows, mut bytes) = (7, 7);
+    refused! {
+        esker_batch_add_packed(None, null(), 0, null(), 0);
+        esker_batch_add_packed(Some(&mut esker_batch_create()), null(), 1, null(), 0);
+        esker_batch_add_packed(Some(&mut esker_batch_create()), null(), 0, null(), 1);
+        esker_iter_read(None, 0, 1, null_mut(), 0, Some(&mut rows), Some(&mut bytes));
+        esker_iter_read(None, 1, 1, null_mut(), 1, Some(&mut rows), None);
+        esker_iter_read(None, 1, 1, null_mut(), 1, None, Some(&mut bytes));
+    }
+    assert_eq!((rows, bytes), (0, 0));
 }
 
 #[test]

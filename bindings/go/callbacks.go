@@ -1,0 +1,200 @@
+// The functions of the program that the C library calls, through callbacks.c.
+//
+// Invariants:
+//  1. No panic leaves these functions: Go would unwind the frames of the library, which would keep
+//     its locks.
+//  2. Arguments are slices of the library's memory, valid only during the call.
+//  3. Returned memory comes from malloc, and an empty result is not null.
+
+package esker
+
+// #include <stdlib.h>
+// #include <stdint.h>
+// #include <stddef.h>
+// #include "callbacks.h"
+import "C"
+
+import (
+	"fmt"
+	"runtime/cgo"
+	"unsafe"
+)
+
+// view returns the bytes at a place of C. They are never nil.
+func view(at unsafe.Pointer, n C.size_t) []byte {
+	if at == nil || n == 0 {
+		return []byte{}
+	}
+	return unsafe.Slice((*byte)(at), int(n))
+}
+
+// views returns the buffers of an array of C.
+func views(starts, lens unsafe.Pointer, count int) [][]byte {
+	all := make([][]byte, count)
+	if count == 0 {
+		return all
+	}
+	at := unsafe.Slice((*unsafe.Pointer)(starts), count)
+	n := unsafe.Slice((*C.size_t)(lens), count)
+	for i := range all {
+		all[i] = view(at[i], n[i])
+	}
+	return all
+}
+
+// given returns a copy of value from malloc.
+func given(value []byte, n *C.size_t) unsafe.Pointer {
+	copied := C.malloc(C.size_t(max(len(value), 1)))
+	copy(unsafe.Slice((*byte)(copied), max(len(value), 1)), value)
+	*n = C.size_t(len(value))
+	return copied
+}
+
+func functionsOf(state C.uintptr_t) functions {
+	return cgo.Handle(state).Value().(functions)
+}
+
+// freeUnused frees the states of functions that no store uses any more.
+func freeUnused() {
+	var list unsafe.Pointer
+	for {
+		state := C.esker_go_take_unused(&list)
+		if state == 0 {
+			return
+		}
+		C.free(unsafe.Pointer(functionsOf(state).name))
+		cgo.Handle(state).Delete()
+	}
+}
+
+//export eskerGoName
+func eskerGoName(state C.uintptr_t) *C.char {
+	return functionsOf(state).name
+}
+
+//export eskerGoCompare
+func eskerGoCompare(state C.uintptr_t, a unsafe.Pointer, aLen C.size_t, b unsafe.Pointer,
+	bLen C.size_t) C.int {
+	x, y := view(a, aLen), view(b, bLen)
+	defer func() {
+		if p := recover(); p != nil {
+			// A store without an order can neither go on nor be left: its locks are held.
+			go panic(fmt.Sprintf("esker: the comparator %q panicked: %v",
+				functionsOf(state).comparator.Name, p))
+			select {}
+		}
+	}()
+	order := functionsOf(state).comparator.Compare(x, y)
+	switch {
+	case order < 0:
+		return -1
+	case order > 0:
+		return 1
+	}
+	return 0
+}
+
+//export eskerGoFullMerge
+func eskerGoFullMerge(state C.uintptr_t, key unsafe.Pointer, keyLen C.size_t,
+	existing unsafe.Pointer, existingLen C.size_t, operands, lens unsafe.Pointer, count C.size_t,
+	n *C.size_t, reason **C.char) (result *C.uint8_t) {
+	defer func() {
+		if p := recover(); p != nil {
+			*reason, result = C.CString(fmt.Sprintf("the merge operator panicked: %v", p)), nil
+		}
+	}()
+	var old []byte
+	if existing != nil {
+		old = view(existing, existingLen)
+	}
+	value, err := functionsOf(state).merge.FullMerge(view(key, keyLen), old,
+		views(operands, lens, int(count)))
+	if err != nil {
+		*reason = C.CString(err.Error())
+		return nil
+	}
+	return (*C.uint8_t)(given(value, n))
+}
+
+//export eskerGoPartialMerge
+func eskerGoPartialMerge(state C.uintptr_t, key unsafe.Pointer, keyLen C.size_t, operands,
+	lens unsafe.Pointer, count C.size_t, n *C.size_t) (result *C.uint8_t) {
+	defer func() {
+		if recover() != nil {
+			result = nil
+		}
+	}()
+	value, ok := functionsOf(state).merge.PartialMerge(view(key, keyLen),
+		views(operands, lens, int(count)))
+	if !ok {
+		return nil
+	}
+	return (*C.uint8_t)(given(value, n))
+}
+
+//export eskerGoFilter
+func eskerGoFilter(state C.uintptr_t, level C.size_t, key unsafe.Pointer, keyLen C.size_t,
+	value unsafe.Pointer, valueLen C.size_t, replaced **C.uint8_t,
+	n *C.size_t) (decision C.int32_t) {
+	defer func() {
+		if recover() != nil {
+			decision = -1
+		}
+	}()
+	answer, other := functionsOf(state).filter.Filter(int(level), view(key, keyLen),
+		view(value, valueLen))
+	if answer == FilterReplace {
+		*replaced = (*C.uint8_t)(given(other, n))
+	}
+	return C.int32_t(answer)
+}
+
+//export eskerGoCreateFilter
+func eskerGoCreateFilter(state C.uintptr_t, keys, lens unsafe.Pointer, count C.int,
+	n *C.size_t) (result *C.char) {
+	defer func() {
+		if p := recover(); p != nil {
+			go panic(fmt.Sprintf("esker: the filter policy %q panicked: %v",
+				functionsOf(state).policy.Name, p))
+			select {}
+		}
+	}()
+	filter := functionsOf(state).policy.Create(views(keys, lens, int(count)))
+	return (*C.char)(given(filter, n))
+}
+
+//export eskerGoMayMatch
+func eskerGoMayMatch(state C.uintptr_t, key unsafe.Pointer, keyLen C.size_t, data unsafe.Pointer,
+	dataLen C.size_t) (may C.uint8_t) {
+	may = 1
+	defer func() { _ = recover() }()
+	if !functionsOf(state).policy.MayMatch(view(key, keyLen), view(data, dataLen)) {
+		may = 0
+	}
+	return may
+}
+
+//export eskerGoVisitName
+func eskerGoVisitName(state C.uintptr_t, text unsafe.Pointer, n C.size_t) {
+	names := cgo.Handle(state).Value().(*[]string)
+	*names = append(*names, string(view(text, n)))
+}
+
+//export eskerGoVisitBackup
+func eskerGoVisitBackup(state C.uintptr_t, number C.uint64_t, path *C.char, tables C.uint64_t,
+	size C.uint64_t, createdMs C.int64_t, problem *C.char) {
+	backups := cgo.Handle(state).Value().(*[]BackupInfo)
+	info := BackupInfo{
+		Number:    uint64(number),
+		Path:      C.GoString(path),
+		Tables:    uint64(tables),
+		SizeBytes: uint64(size),
+	}
+	if createdMs >= 0 {
+		info.Created = timeOfMs(uint64(createdMs))
+	}
+	if problem != nil {
+		info.Problem = C.GoString(problem)
+	}
+	*backups = append(*backups, info)
+}

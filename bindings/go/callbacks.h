@@ -1,0 +1,21 @@
+// Registers functions of the Go program at the C library. `state` is a handle of the Go runtime.
+
+#ifndef ESKER_GO_CALLBACKS_H
+#define ESKER_GO_CALLBACKS_H
+
+#include "esker.h"
+
+int32_t esker_go_set_comparator(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_add_comparator(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_add_merge_operator(esker_options_t *options, uintptr_t state, uint8_t partial,
+	char **message);
+int32_t esker_go_add_compaction_filter(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_set_filter(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_visit_names(const esker_db_t *db, uintptr_t state, char **message);
+int32_t esker_go_visit_backups(const char *path, const esker_options_t *options, uintptr_t state,
+	char **message);
+
+// Returns the state of a function that no store uses any more, or 0. `*list` is NULL at first.
+uintptr_t esker_go_take_unused(void **list);
+
+#endif

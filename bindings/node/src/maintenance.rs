@@ -172,10 +172,11 @@ pub fn set_option(part: u32, name: String, value: String) -> napi::Result<()> {
     with(|shared| shared.part(part)?.open()?.set_options(&[(&name, &value)]))
 }
 
-/// Returns the names of all options.
+/// Returns the names of all options, and their other names.
 #[napi]
 pub fn option_names() -> Vec<String> {
-    OPTIONS.iter().map(|option| option.name.to_string()).collect()
+    let names = OPTIONS.iter().flat_map(|option| [option.name].into_iter().chain(option.aliases));
+    names.map(str::to_string).collect()
 }
 
 /// Ends a prepared transaction, by a commit or a rollback.

@@ -51,9 +51,14 @@ class Held {
     return result
   }
 
+  // Ends the transaction: by a commit (0), a rollback (1), or by preparing it (2).
   end (how, name) {
     return this.after(async () => {
-      if (this.ended) throw notOpen('the transaction')
+      if (this.ended) {
+        // A close rolls back what a call before it may have ended.
+        if (how === 1) return
+        throw notOpen('the transaction')
+      }
       this.ended = true
       try {
         await callLater(binding.transactionEnd, this.number, how, name)

@@ -175,7 +175,9 @@ pub fn set_option(part: u32, name: String, value: String) -> napi::Result<()> {
 /// Returns the names of all options, and their other names.
 #[napi]
 pub fn option_names() -> Vec<String> {
-    let names = OPTIONS.iter().flat_map(|option| [option.name].into_iter().chain(option.aliases));
+    let names = OPTIONS
+        .iter()
+        .flat_map(|option| [option.name].into_iter().chain(option.aliases.iter().copied()));
     names.map(str::to_string).collect()
 }
 

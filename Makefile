@@ -4,6 +4,7 @@
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
+.PHONY: nodetest node-bench npm-pack
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -111,3 +112,12 @@ pytest: ## that wheel, tested from Python
 
 overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
 	WHEEL=must scripts/overhead.sh
+
+nodetest: ## Esker for Node.js, with abstract-level's suite; NAMES="own random" for a few
+	NODE=must scripts/node.sh test $(NAMES)
+
+node-bench: ## Node.js: Esker beside classic-level and lmdb-js; prints a table
+	NODE=must scripts/node.sh bench
+
+npm-pack: ## target/node/esker-level-*.tgz, tried in an empty directory
+	NODE=must scripts/node.sh pack

@@ -17,6 +17,8 @@ bindings)
     step scripts/capi.sh test
     step scripts/install.sh test
     step scripts/wheel.sh test
+    step scripts/node.sh test
+    step scripts/node.sh pack
     step scripts/dropin.sh
     step env SEQUENCES=50 scripts/rocksdb-suite.sh
     exit 0

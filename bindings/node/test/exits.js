@@ -86,7 +86,9 @@ test('worker threads', async t => {
         const tx = db.transaction({ concurrency: 'pessimistic', lockTimeout: 600_000 })
         await tx.put('t', '1')
         db.transaction({ concurrency: 'pessimistic', lockTimeout: 600_000 }).put('t', '2').catch(() => {})
+        // A message that is followed by an exit may be lost, so the main thread answers.
         parentPort.postMessage(sum)
+        await new Promise(resolve => parentPort.once('message', resolve))
         if (workerData.end === 'close') { await tx.rollback(); await db.close(); process.exit() }
         if (workerData.end === 'exit') process.exit()
         if (workerData.end === 'throw') throw new Error('of the test')
@@ -98,6 +100,7 @@ test('worker threads', async t => {
         const worker = new Worker(code, { eval: true, workerData: { location: location + n, end } })
         worker.on('error', err => { if (end !== 'throw') throw err })
         const sum = await new Promise(resolve => worker.once('message', resolve))
+        worker.postMessage('end')
         if (sum < 500) throw new Error('the worker read ' + sum)
         if (end === 'terminate') await worker.terminate()
         else await new Promise(resolve => worker.once('exit', resolve))

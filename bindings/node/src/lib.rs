@@ -17,6 +17,9 @@
 //!    JavaScript.
 //! 3. Numbers, lengths and records from JavaScript are checked: a wrong one is an error.
 
+// The calls are registered only in an addon, so that nothing is used in a test program.
+#![cfg_attr(test, allow(dead_code))]
+
 mod errors;
 mod iterator;
 mod maintenance;

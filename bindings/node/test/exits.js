@@ -168,7 +168,7 @@ test('the garbage collector closes what is unreachable', async t => {
       await db.transaction().put('a', 'b')
       await db.keyspace('k').open()
     })()
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < 1000; i++) {
       global.gc()
       await new Promise(resolve => setTimeout(resolve, 20))
       try {

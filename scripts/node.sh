@@ -43,6 +43,7 @@ kind=$(node -p 'process.platform + "-" + process.arch')
 mkdir -p "$package/prebuilds/$kind"
 rm -rf "$package"/{lib,test,benches}
 cp -rL bindings/node/{lib,test,benches,package.json,index.d.ts,README.md,COOKBOOK.md} "$package"
+cp docs/errors.md "$package/test"
 cp -L bindings/node/LICENSE-* "$package"
 addon=$package/prebuilds/$kind/esker.glibc.node
 cp "$target/release/libesker_node.so" "$addon.new"
@@ -101,7 +102,7 @@ pack)
     ;;
 ecosystem)
     install
-    bindings/node/test/ecosystem/levelgraph.sh "$package" "$target/node/levelgraph"
+    bindings/node/test/ecosystem/levelgraph.sh "$package" "$target/node/levelgraph" >&2
     ;;
 *)
     echo "usage: scripts/node.sh [build|test|bench|pack|ecosystem]" >&2

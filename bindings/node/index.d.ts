@@ -297,9 +297,11 @@ export interface EskerError extends Error {
   /**
    * `LEVEL_LOCKED`, `LEVEL_CORRUPTION`, `LEVEL_IO_ERROR`, `LEVEL_DATABASE_NOT_OPEN`,
    * `ESKER_INVALID_ARGUMENT`, `ESKER_NOT_FOUND`, `ESKER_NO_SPACE`, `ESKER_INCOMPATIBLE`,
-   * `ESKER_READ_ONLY`, `ESKER_CONFLICT`, `ESKER_BUSY` or `ESKER_DEADLOCK`.
+   * `ESKER_READ_ONLY`, `ESKER_CONFLICT`, `ESKER_BUSY`, `ESKER_DEADLOCK` or `ESKER_INTERNAL`.
    */
   code: string
+  /** The kind of the error, as in every language that Esker has. */
+  kind?: string
   /** The operating system's error number, if it refused something. */
   errno?: number
   /** The file or directory, if one is involved. */

@@ -75,6 +75,12 @@ exports.writeValue = function (at, value) {
   return copy(input, at, value)
 }
 
+// Writes bytes into the input, at its start.
+exports.writeBytes = function (bytes) {
+  reserve(bytes.length, 0)
+  input.set(bytes)
+}
+
 // Returns a copy of the first bytes of the input.
 exports.inputCopy = function (bytes) {
   return Buffer.from(input.subarray(0, bytes))

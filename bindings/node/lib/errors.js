@@ -8,6 +8,7 @@
 
 const ModuleError = require('module-error')
 
+// A test compares the kinds with docs/errors.md.
 const codes = {
   'invalid argument': 'ESKER_INVALID_ARGUMENT',
   'not found': 'ESKER_NOT_FOUND',
@@ -20,15 +21,19 @@ const codes = {
   closed: 'LEVEL_DATABASE_NOT_OPEN',
   conflict: 'ESKER_CONFLICT',
   busy: 'ESKER_BUSY',
-  deadlock: 'ESKER_DEADLOCK'
+  deadlock: 'ESKER_DEADLOCK',
+  internal: 'ESKER_INTERNAL'
 }
+
+exports.codes = codes
 
 // Returns the error that a program gets. Other errors are returned as they are.
 exports.fromNative = function (err) {
   const fields = typeof err?.message === 'string' ? err.message.split('\x1f') : []
   if (fields.length !== 4) return err
   const [kind, errno, path, message] = fields
-  const known = new ModuleError(message, { code: codes[kind] ?? 'ESKER_ERROR' })
+  const known = new ModuleError(message, { code: codes[kind] })
+  known.kind = kind
   if (errno !== '') known.errno = Number(errno)
   if (path !== '') known.path = path
   return known

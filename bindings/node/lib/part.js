@@ -245,7 +245,12 @@ class Part extends AbstractLevel {
 
   // Writes the operations of a chained batch, which has a buffer of its own.
   _writeOwn (packer, options) {
-    return this[kStore].writes.push(this[kPart], packer.packed, durableOf(options))
+    const durable = durableOf(options)
+    if (this.#isNow(durable, packer.at)) {
+      crossing.writeBytes(packer.packed)
+      if (call(binding.writeNow, this[kPart], packer.at, durable)) return
+    }
+    return this[kStore].writes.push(this[kPart], packer.packed, durable)
   }
 
   _chainedBatch () {

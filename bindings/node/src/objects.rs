@@ -14,7 +14,7 @@ use napi::Env;
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
 
-use crate::errors::{closed, failure, invalid};
+use crate::errors::{caught, closed, invalid};
 use crate::iterator::Pairs;
 use crate::transaction::Held;
 
@@ -69,7 +69,7 @@ thread_local! {
 /// Passes what this thread shares to `work`.
 #[inline]
 pub fn with<R>(work: impl FnOnce(&mut Shared) -> esker::Result<R>) -> napi::Result<R> {
-    SHARED.with_borrow_mut(|shared| work(shared)).map_err(|error| failure(&error))
+    caught(|| SHARED.with_borrow_mut(|shared| work(shared)))
 }
 
 impl Shared {

@@ -13,7 +13,7 @@ use esker::{ErrorKind, internals};
 use napi::Env;
 use napi::bindgen_prelude::Object;
 
-use crate::errors::failure;
+use crate::errors::caught;
 use crate::work::{Answer, JsAnswer};
 
 /// Time for which a thread waits for further work.
@@ -42,9 +42,9 @@ pub fn in_a_thread(
 ) -> napi::Result<Object<'_>> {
     let (deferred, promise) = env.create_deferred::<JsAnswer, Resolver>()?;
     let mut queue = queue();
-    queue.jobs.push_back(Box::new(move || match job() {
+    queue.jobs.push_back(Box::new(move || match caught(job) {
         Ok(answer) => deferred.resolve(Box::new(move |_| answer.into_js())),
-        Err(error) => deferred.reject(failure(&error)),
+        Err(error) => deferred.reject(error),
     }));
     if queue.jobs.len() > queue.idle {
         let thread = std::thread::Builder::new().name("esker-transaction".to_string());
@@ -52,7 +52,7 @@ pub fn in_a_thread(
             let message = format!("a thread for a transaction cannot be started: {error}");
             // The job is the last one, because the queue is still locked. Its promise is dropped.
             queue.jobs.pop_back();
-            return Err(failure(&internals::error(ErrorKind::Io, message, None)));
+            return caught(|| Err(internals::error(ErrorKind::Io, message, None)));
         }
     }
     drop(queue);

@@ -5,7 +5,7 @@
 use napi::bindgen_prelude::{AsyncTask, Buffer, Either5, Undefined};
 use napi::{Env, Task};
 
-use crate::errors::failure;
+use crate::errors::caught;
 use crate::objects::{Object, with};
 
 /// What work returns.
@@ -52,7 +52,7 @@ impl Task for Work {
 
     fn compute(&mut self) -> napi::Result<Answer> {
         let job = self.0.take();
-        job.map_or(Ok(Answer::Nothing), |job| job().map_err(|error| failure(&error)))
+        job.map_or(Ok(Answer::Nothing), caught)
     }
 
     fn resolve(&mut self, _env: Env, answer: Answer) -> napi::Result<JsAnswer> {

@@ -348,10 +348,20 @@ test('options', async t => {
   t.is(off.option('compression'), 'none')
 })
 
+test('the kinds of errors are those of docs/errors.md', t => {
+  const table = fs.readFileSync(`${__dirname}/errors.md`, 'utf8')
+  const rows = [...table.matchAll(/^\| `([^`]+)` \| (?:`([A-Z][A-Za-z]+)`|a panic) \|/gm)].map(row => row[1])
+  const kinds = rows.filter(kind => kind !== 'key not found')
+  t.ok(kinds.length > 10)
+  t.same(Object.keys(require('../lib/errors').codes).sort(), kinds.sort())
+  t.end()
+})
+
 test('errors name the place and the reason', async t => {
   const db = await database()
   const second = await errorOf(() => new EskerLevel(db.location).open())
   t.is(second.cause.code, 'LEVEL_LOCKED')
+  t.is(second.cause.kind, 'locked')
   t.ok(second.cause.path.startsWith(db.location))
   const file = path()
   fs.writeFileSync(file, 'not a directory')

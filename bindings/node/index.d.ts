@@ -57,12 +57,18 @@ export interface EngineOptions {
 export interface OpenOptions extends AbstractOpenOptions, EngineOptions {
   /** Opens the database for reads only. Default: `false`. */
   readOnly?: boolean | undefined
+  /**
+   * Opens the database together with other threads of the process that do so too. The options of the
+   * engine are those of the first opening. Default: `false`.
+   */
+  shared?: boolean | undefined
 }
 
 export interface DatabaseOptions<K, V> extends AbstractDatabaseOptions<K, V>, EngineOptions {
   createIfMissing?: boolean | undefined
   errorIfExists?: boolean | undefined
   readOnly?: boolean | undefined
+  shared?: boolean | undefined
 }
 
 export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, TtlOptions {

@@ -54,12 +54,14 @@ class EskerLevel extends Part {
   }
 
   async _open (options) {
-    const { createIfMissing, errorIfExists, readOnly, ...own } = options
+    const { createIfMissing, errorIfExists, readOnly, shared, ...own } = options
     if (createIfMissing && !readOnly) {
       await fsp.mkdir(path.dirname(path.resolve(this.#location)), { recursive: true })
     }
     const pairs = pairsOf({ ...own, createIfMissing, errorIfExists })
-    const number = await callLater(binding.openLater, this.#location, pairs, readOnly === true)
+    const number = await callLater(
+      binding.openLater, this.#location, pairs, readOnly === true, shared === true
+    )
     const ids = new Set([number])
     this[kStore] = { ids, pace: new Pace(), writes: new Writes() }
     this[kPart] = number

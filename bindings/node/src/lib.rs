@@ -6,6 +6,7 @@
 //! | file | content |
 //! |---|---|
 //! | `objects.rs` | stores, keyspaces, iterators, snapshots and transactions of one thread, by number; the shared buffers |
+//! | `shared.rs` | stores that several threads have open |
 //! | `reply.rs` | many pairs in one buffer |
 //! | `work.rs`, `waits.rs` | work in libuv's pool; work that may wait for locks |
 //! | `open.rs`, `read.rs`, `write.rs`, `iterator.rs`, `transaction.rs`, `maintenance.rs` | the calls |
@@ -27,6 +28,7 @@ mod objects;
 mod open;
 mod read;
 mod reply;
+mod shared;
 mod transaction;
 mod waits;
 mod work;

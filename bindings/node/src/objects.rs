@@ -9,19 +9,20 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use esker::{Keyspace, Snapshot};
-use esker_bindings::handle::{Handle, Opened};
+use esker_bindings::handle::Opened;
 use napi::Env;
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
 
 use crate::errors::{caught, closed, invalid};
 use crate::iterator::Pairs;
+use crate::shared::Store;
 use crate::transaction::Held;
 
 /// The store of a directory, and one of its keyspaces.
 pub struct Part {
     /// The store, until it is closed.
-    pub store: Arc<Handle>,
+    pub store: Arc<Store>,
     /// The keyspace; the default one if `None`.
     pub keyspace: Option<Keyspace>,
 }

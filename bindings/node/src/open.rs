@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use esker::{Db, KeyspaceOptions, Options, built_in_merge_operator};
-use esker_bindings::handle::Handle;
 use napi::bindgen_prelude::AsyncTask;
 use napi_derive::napi;
 
 use crate::errors::invalid;
 use crate::objects::{Object, Part, with};
+use crate::shared::Store;
 use crate::work::{Answer, Work, later};
 use crate::write;
 
@@ -42,20 +42,26 @@ pub fn options_of(pairs: Vec<String>) -> esker::Result<Options> {
     Ok(options)
 }
 
-/// Opens a store. Returns the number of its default keyspace.
+/// Opens a store; with `shared`, the one that other threads have open. Returns the number of its
+/// default keyspace.
 #[napi]
 pub fn open_later(
     path: String,
     options: Vec<String>,
     read_only: bool,
+    shared: bool,
 ) -> napi::Result<AsyncTask<Work>> {
     Ok(later(move || {
         let options = options_of(options)?;
-        let db = match read_only {
-            true => Db::open_read_only(&path, options)?,
-            false => Db::open(&path, options)?,
+        let store = match (read_only, shared) {
+            (true, true) => {
+                return Err(invalid("a database is opened either shared or read-only"));
+            }
+            (true, false) => Store::own(Db::open_read_only(&path, options)?),
+            (false, true) => Store::share(path.as_ref(), options)?,
+            (false, false) => Store::own(Db::open(&path, options)?),
         };
-        let part = Part { store: Arc::new(Handle::new(db)), keyspace: None };
+        let part = Part { store: Arc::new(store), keyspace: None };
         Ok(Answer::Object(Object::Part(Arc::new(part))))
     }))
 }

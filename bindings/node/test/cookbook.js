@@ -26,7 +26,8 @@ for (const file of ['README.md', 'COOKBOOK.md']) {
       test(`${file}: ${title}: example ${examples}`, async t => {
         const dir = place()
         fs.mkdirSync(dir)
-        const load = name => name === 'esker-level' ? require('..') : require(name)
+        const load = name => require(name === 'esker-level' ? '..' : name)
+        load.resolve = name => require.resolve(name === 'esker-level' ? '..' : name)
         const printed = []
         const console = { log: (...args) => printed.push(args.map(String).join(' ')) }
         await new AsyncFunction('require', 'dir', 'assert', 'console', code)(load, dir, assert, console)

@@ -112,6 +112,51 @@ test('worker threads', async t => {
   t.same([status, signal, stdout.trim()], [0, null, '2'], stderr)
 })
 
+test('worker threads share a database', async t => {
+  const location = path()
+  const { status, signal, stderr, stdout } = run(`
+    const code = \`
+      const { EskerLevel } = require(${JSON.stringify(require.resolve('..'))})
+      const { parentPort, workerData } = require('node:worker_threads')
+      ;(async () => {
+        const db = new EskerLevel(workerData.location, { shared: true, valueEncoding: 'json' })
+        const ks = db.keyspace('k', { valueEncoding: 'json' })
+        await ks.open()
+        for (let i = 0; i < 50; i++) await db.transact(async tx => tx.put('n', await tx.get('n') + 1))
+        await db.batch([{ type: 'put', key: 'w' + workerData.n, value: 1, sublevel: ks }])
+        db.iterator()
+        parentPort.postMessage(0)
+        await new Promise(resolve => parentPort.once('message', resolve))
+        if (workerData.end === 'close') { await db.close(); process.exit() }
+        if (workerData.end === 'exit') process.exit()
+        setInterval(() => db.put('late', 1, { sync: true }), 1)
+      })()\`
+    const options = { shared: true, valueEncoding: 'json' }
+    const db = new EskerLevel(location, options)
+    await db.put('n', 0)
+    const again = new EskerLevel(location, options)
+    await again.open()
+    await Promise.all(['close', 'exit', 'terminate'].map(async (end, n) => {
+      const worker = new Worker(code, { eval: true, workerData: { location, end, n } })
+      await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject))
+      const exit = new Promise(resolve => worker.once('exit', resolve))
+      worker.postMessage('end')
+      if (end === 'terminate') await worker.terminate()
+      await exit
+    }))
+    await again.close()
+    const alone = new EskerLevel(location)
+    await alone.open().then(() => { throw new Error('opened') }, err => {
+      if (err.cause.code !== 'LEVEL_LOCKED') throw err
+    })
+    console.log(await db.get('n'), (await db.keyspace('k').keys().all()).join(' '))
+    await db.close()
+    await db.get('n').then(() => { throw new Error('read') }, () => {})
+    await alone.open()
+    await alone.close()`, location)
+  t.same([status, signal, stdout.trim()], [0, null, '150 w0 w1 w2'], stderr)
+})
+
 test('memory stays', async t => {
   const { status, stderr, stdout } = run(`
     const db = await opened({ memoryBudgetBytes: 32 << 20 })

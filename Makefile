@@ -5,6 +5,7 @@
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
 .PHONY: gotest go-bench
+.PHONY: nodetest node-bench npm-pack
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -118,3 +119,12 @@ gotest: ## the Go package's tests, and those of three other projects over it
 
 go-bench: ## calls of the Go package beside C and goleveldb
 	GO=must scripts/go.sh bench
+
+nodetest: ## Esker for Node.js, with abstract-level's suite; NAMES="own random" for a few
+	NODE=must scripts/node.sh test $(NAMES)
+
+node-bench: ## Node.js: Esker beside classic-level and lmdb-js; prints a table
+	NODE=must scripts/node.sh bench
+
+npm-pack: ## target/node/esker-level-*.tgz, tried in an empty directory
+	NODE=must scripts/node.sh pack

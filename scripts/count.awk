@@ -1,4 +1,5 @@
-# Counts tests by kind in the output of cargo test, pytest and the other harnesses, and prints a table.
+# Counts tests by kind in the output of cargo test, pytest, tape and the other harnesses, and prints a
+# table.
 # The kind of a line "test result:" is that of the last "Running" or "Doc-tests" line before it.
 /Running unittests/ { kind = "unit tests" }
 /Running tests\// { kind = "integration tests" }
@@ -21,6 +22,12 @@
         if ($i ~ /^passed/) passed[kind] += $(i - 1)
         if ($i == "in") { seconds = $(i + 1); sub(/s.*/, "", seconds); took[kind] += seconds }
     }
+    if (!(kind in order)) { order[kind] = ++kinds; name[kinds] = kind }
+}
+/^# pass +[0-9]+ in [0-9]+s/ {
+    kind = "Node.js tests"
+    passed[kind] += $3
+    took[kind] += $5
     if (!(kind in order)) { order[kind] = ++kinds; name[kinds] = kind }
 }
 /^== [0-9]+ s: / {

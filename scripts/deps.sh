@@ -35,6 +35,7 @@ missing valgrind && wanted="$wanted valgrind"
 ls /usr/lib/llvm-*/lib/libclang.so >/dev/null 2>&1 || wanted="$wanted libclang-dev"
 python3 -m pip --version >/dev/null 2>&1 || wanted="$wanted python3-pip"
 python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || wanted="$wanted python3-venv"
+{ missing node || missing npm; } && wanted="$wanted nodejs npm"
 # Only root can mount file systems.
 if [ "$(id -u)" = 0 ]; then
     missing mkfs.xfs && wanted="$wanted xfsprogs"

@@ -18,6 +18,8 @@ bindings)
     step scripts/install.sh test
     step scripts/wheel.sh test
     step env BUILD=no scripts/go.sh test
+    step scripts/node.sh test
+    step scripts/node.sh pack
     step scripts/dropin.sh
     step env SEQUENCES=50 scripts/rocksdb-suite.sh
     exit 0

@@ -1,0 +1,222 @@
+'use strict'
+
+// Esker for Node.js: the database.
+//
+// Invariant: a database that is neither closed nor reachable is closed by the garbage collector, and
+// one that is open at the end of its thread is closed there.
+
+const fsp = require('node:fs/promises')
+const path = require('node:path')
+const binding = require('./binding')
+const { call, callLater, invalid, notOpen } = require('./errors')
+const { Keyspace } = require('./keyspace')
+const { nameOf, pairsOf } = require('./options')
+const { Pace } = require('./pace')
+const { Part, kPart, kStore } = require('./part')
+const { Transaction, transact } = require('./transaction')
+const { Writes } = require('./writes')
+
+// Drops the native objects of databases that are unreachable.
+const lost = new FinalizationRegistry(ids => {
+  for (const number of ids) binding.dropObject(number)
+})
+
+function checkLocation (location) {
+  if (typeof location !== 'string' || location === '') {
+    throw new TypeError("The first argument 'location' must be a non-empty string")
+  }
+  return location
+}
+
+class EskerLevel extends Part {
+  #location
+
+  constructor (location, options) {
+    checkLocation(location)
+    super({
+      keyspace: true,
+      keyspaces: true,
+      dropKeyspace: true,
+      renameKeyspace: true,
+      transaction: true,
+      transact: true,
+      checkpoint: true,
+      backup: true,
+      flush: true,
+      sync: true,
+      verify: true
+    }, options)
+    this.#location = location
+  }
+
+  get location () {
+    return this.#location
+  }
+
+  async _open (options) {
+    const { createIfMissing, errorIfExists, readOnly, shared, ...own } = options
+    if (createIfMissing && !readOnly) {
+      await fsp.mkdir(path.dirname(path.resolve(this.#location)), { recursive: true })
+    }
+    const pairs = pairsOf({ ...own, createIfMissing, errorIfExists })
+    const number = await callLater(
+      binding.openLater, this.#location, pairs, readOnly === true, shared === true
+    )
+    const ids = new Set([number])
+    this[kStore] = { ids, pace: new Pace(), writes: new Writes() }
+    this[kPart] = number
+    lost.register(this, ids, ids)
+  }
+
+  async _close () {
+    const { ids, writes } = this[kStore]
+    await writes.drain()
+    try {
+      await callLater(binding.closeLater, this[kPart])
+    } finally {
+      lost.unregister(ids)
+      for (const number of ids) binding.dropObject(number)
+      ids.clear()
+      this[kPart] = undefined
+    }
+  }
+
+  // Keyspaces.
+
+  keyspace (name, options) {
+    return new Keyspace(this, name, options)
+  }
+
+  keyspaces () {
+    return this._whenOpen(() => call(binding.keyspaces, this[kPart]))
+  }
+
+  async dropKeyspace (name) {
+    return this.#afterWrites(binding.dropKeyspaceLater, String(name))
+  }
+
+  async renameKeyspace (name, newName) {
+    return this.#afterWrites(binding.renameKeyspaceLater, String(name), String(newName))
+  }
+
+  // Transactions.
+
+  transaction (options) {
+    return new Transaction(this, options)
+  }
+
+  async transact (work, options) {
+    return transact(this, work, options)
+  }
+
+  preparedTransactions () {
+    return this._whenOpen(() => call(binding.prepared, this[kPart]))
+  }
+
+  async commitPrepared (name) {
+    return this.#afterWrites(binding.endPreparedLater, String(name), true)
+  }
+
+  async rollbackPrepared (name) {
+    return this.#afterWrites(binding.endPreparedLater, String(name), false)
+  }
+
+  // Maintenance.
+
+  flush () {
+    return this.#afterWrites(binding.maintainLater, 'flush')
+  }
+
+  sync () {
+    return this.#afterWrites(binding.maintainLater, 'sync')
+  }
+
+  waitIdle () {
+    return this.#afterWrites(binding.maintainLater, 'wait_idle')
+  }
+
+  compactAll () {
+    return this.#afterWrites(binding.maintainLater, 'compact_all')
+  }
+
+  async checkpoint (directory) {
+    return this.#afterWrites(binding.checkpointLater, checkLocation(directory))
+  }
+
+  async backup (directory, options) {
+    return this.#afterWrites(binding.backupLater, checkLocation(directory), options?.takeOver === true)
+  }
+
+  verify () {
+    return this.#afterWrites(binding.verifyLater)
+  }
+
+  #afterWrites (fn, ...args) {
+    return this._whenOpen(async () => {
+      await this[kStore].writes.drain()
+      return callLater(fn, this[kPart], ...args)
+    })
+  }
+
+  // Facts. They are synchronous, so they need an open database.
+
+  #now (fn, ...args) {
+    if (this.status !== 'open') throw notOpen('the database')
+    return call(fn, this[kPart], ...args)
+  }
+
+  openmetrics () {
+    return this.#now(binding.openmetrics)
+  }
+
+  getProperty (property) {
+    if (typeof property !== 'string') {
+      throw new TypeError("The first argument 'property' must be a string")
+    }
+    return this.#now(binding.property, property) ?? undefined
+  }
+
+  option (name) {
+    return this.#now(binding.option, nameOf(name)) ?? undefined
+  }
+
+  setOption (name, value) {
+    this.#now(binding.setOption, nameOf(name), String(value))
+  }
+
+  // Stores that are not open.
+
+  static async destroy (location) {
+    return callLater(binding.destroyLater, checkLocation(location))
+  }
+
+  static async repair (location, options) {
+    return callLater(binding.repairLater, checkLocation(location), pairsOf(options))
+  }
+
+  static async backups (directory) {
+    return (await callLater(binding.backupsLater, checkLocation(directory))).map(Number)
+  }
+
+  static async pruneBackups (directory, keep) {
+    if (!Number.isInteger(keep) || keep < 1) {
+      throw invalid(`the number of backups to keep must be an integer of at least 1, not ${String(keep)}`)
+    }
+    return (await callLater(binding.pruneBackupsLater, checkLocation(directory), keep)).map(Number)
+  }
+
+  static async restore (directory, into, options) {
+    const { number, ...own } = options ?? {}
+    return callLater(
+      binding.restoreLater, checkLocation(directory), number, checkLocation(into), pairsOf(own)
+    )
+  }
+
+  static options () {
+    return binding.optionNames()
+  }
+}
+
+exports.EskerLevel = EskerLevel
+exports.Keyspace = Keyspace
+exports.Transaction = Transaction

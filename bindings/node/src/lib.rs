@@ -1,0 +1,35 @@
+//! The native part of Esker for Node.js: what `lib/` in this package calls.
+//!
+//! A crossing between JavaScript and Rust costs more than a cached read. So this interface is made
+//! of free functions over numbers and two shared buffers, and a crossing carries many pairs:
+//!
+//! | file | content |
+//! |---|---|
+//! | `objects.rs` | stores, keyspaces, iterators, snapshots and transactions of one thread, by number; the shared buffers |
+//! | `shared.rs` | stores that several threads have open |
+//! | `reply.rs` | many pairs in one buffer |
+//! | `work.rs`, `waits.rs` | work in libuv's pool; work that may wait for locks |
+//! | `open.rs`, `read.rs`, `write.rs`, `iterator.rs`, `transaction.rs`, `maintenance.rs` | the calls |
+//!
+//! Invariants:
+//! 1. No call runs JavaScript. What a call borrows of its thread's objects is free again when it
+//!    returns.
+//! 2. Work outside of the thread of JavaScript owns its arguments. It touches no memory of
+//!    JavaScript.
+//! 3. Numbers, lengths and records from JavaScript are checked: a wrong one is an error.
+
+// The calls are registered only in an addon, so that nothing is used in a test program.
+#![cfg_attr(test, allow(dead_code))]
+
+mod errors;
+mod iterator;
+mod maintenance;
+mod objects;
+mod open;
+mod read;
+mod reply;
+mod shared;
+mod transaction;
+mod waits;
+mod work;
+mod write;

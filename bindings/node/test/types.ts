@@ -1,0 +1,69 @@
+// Checked by `tsc --noEmit --strict` against index.d.ts. It is not run.
+
+import { EskerLevel, EskerError, Keyspace, Transaction } from '..'
+
+async function texts (): Promise<void> {
+  const db = new EskerLevel('place', { memoryBudgetBytes: 1 << 26, compression: 'zstd' })
+  await db.open({ readOnly: true })
+  const value: string | undefined = await db.get('key')
+  const now: string | undefined = db.getSync('key', { fillCache: false })
+  const many: Array<string | undefined> = await db.getMany(['a', 'b'])
+  await db.put('key', 'value', { ttl: 1000, sync: true })
+  await db.del('key', { durability: 'buffered' })
+  await db.batch([
+    { type: 'put', key: 'a', value: 'b', ttl: 5 },
+    { type: 'del', key: 'c' }
+  ], { sync: true })
+  await db.batch().put('a', 'b').del('c').write({ sync: true })
+  for await (const [key, text] of db.iterator({ gte: 'a', lt: 'b', reverse: true, limit: 10 })) {
+    const both: string = key + text
+    void both
+  }
+  for await (const key of db.keys()) { key.toUpperCase() }
+  const expiry: number | undefined = await db.expiry('key')
+  const removed: boolean = await db.remove('key')
+  const snapshot = db.snapshot()
+  await db.get('key', { snapshot })
+  await snapshot.close()
+  // @ts-expect-error A key is a text.
+  await db.get(1)
+  // @ts-expect-error A durability has one of three names.
+  await db.put('a', 'b', { durability: 'often' })
+  // @ts-expect-error A location is a text.
+  void new EskerLevel(1)
+  void [value, now, many, expiry, removed]
+}
+
+interface User { name: string }
+
+async function objects (): Promise<void> {
+  const db = new EskerLevel<number, User>('place', { valueEncoding: 'json' })
+  const user: User | undefined = await db.get(1)
+  const users: Keyspace<string, User> = db.keyspace<string, User>('users', { valueEncoding: 'json', ttl: 100 })
+  await db.batch([{ type: 'put', sublevel: users, key: 'a', value: { name: 'Ada' } }])
+  // @ts-expect-error A key of the database is a number.
+  await db.batch([{ type: 'del', key: 'a' }])
+  const bytes: Uint8Array | undefined = await db.get<string, Uint8Array>('a', {
+    keyEncoding: 'utf8', valueEncoding: 'view'
+  })
+  const count: number = await db.transact(async (tx: Transaction<number, User>) => {
+    const found = await tx.getForUpdate(1)
+    await tx.in(users).put('b', { name: found?.name ?? '' })
+    // @ts-expect-error A user has a name.
+    await tx.put(1, { title: 'x' })
+    return 1
+  }, { isolation: 'serializable', attempts: 3 })
+  const sub = users.sublevel<string, number>('sub', { valueEncoding: 'json' })
+  await sub.put('a', 1)
+  // @ts-expect-error There is no such isolation.
+  db.transaction({ isolation: 'none' })
+  try {
+    await EskerLevel.repair('place')
+  } catch (err) {
+    const code: string = (err as EskerError).code
+    void code
+  }
+  void [user, bytes, count]
+}
+
+void [texts, objects]

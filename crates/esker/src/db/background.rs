@@ -188,8 +188,12 @@ impl DbInner {
     pub(super) fn note_outcome(&self, outcome: Result<()>, is_flush: bool) {
         let mut queue = self.queue.lock();
         queue.is_flushing &= !is_flush;
-        if is_flush && let Some(account) = self.account() {
-            account.note_flush(queue.frozen_bytes(), outcome.is_err());
+        // A flush that succeeded was recorded with the change of the read state.
+        if is_flush
+            && outcome.is_err()
+            && let Some(account) = self.account()
+        {
+            account.note_flush(queue.frozen_bytes(), true);
         }
         *queue.failure_mut(is_flush) = outcome.err();
         drop(queue);

@@ -167,10 +167,10 @@ impl DbInner {
         }
         self.note_slowed(now.elapsed());
         let missed = is_due_later && end < due;
-        match self.slowdown().filter(|_| missed && self.write_throttle.is_near_stall()) {
-            Some(slowdown) => Err(self.busy(&slowdown)),
-            None => Ok(()),
+        if !missed || !self.write_throttle.is_near_stall() {
+            return Ok(());
         }
+        self.slowdown().map_or(Ok(()), |slowdown| Err(self.busy(&slowdown)))
     }
 
     /// Counts a delay of a writer.
@@ -213,15 +213,14 @@ impl DbInner {
         let slept = left.map_or(owed, |left| left.min(owed));
         crate::base::sync::thread::sleep(slept);
         self.note_slowed(slept);
-        match self.slowdown().filter(|_| slept < owed) {
-            Some(slowdown) => {
-                // The delay of earlier writes is still owed, that of this write is not.
-                let rest = owed.saturating_sub(slept + Duration::from_nanos(delay));
-                self.pending_delay_ns.fetch_add(rest.as_nanos() as u64, Ordering::Relaxed);
-                Err(self.busy(&slowdown))
-            }
-            None => Ok(()),
+        if slept == owed {
+            return Ok(());
         }
+        let Some(slowdown) = self.slowdown() else { return Ok(()) };
+        // The delay of earlier writes is still owed, that of this write is not.
+        let rest = owed.saturating_sub(slept + Duration::from_nanos(delay));
+        self.pending_delay_ns.fetch_add(rest.as_nanos() as u64, Ordering::Relaxed);
+        Err(self.busy(&slowdown))
     }
 
     /// Makes the memtables of `writer` immutable and starts empty ones with a log of their own.
@@ -397,9 +396,6 @@ impl CommitHooks for DbInner {
     }
 
     fn wait_recovered(&self, deadline: Option<Instant>) -> Result<()> {
-        if deadline.is_none() {
-            return self.wait_for_recovered_memtables();
-        }
         let text = "the first sync waits for the memtables that the opening recovered";
         self.wait_until_flushed(StallCause::Flush(text), deadline, |queue| queue.recovered == 0)
     }

@@ -3,6 +3,7 @@
 pub mod cycles;
 pub mod dead;
 pub mod documents;
+pub mod hops;
 pub mod imports;
 pub mod links;
 pub mod rules;
@@ -39,6 +40,7 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
     dead::check(&sources, &mut problems);
     cycles::check(&sources, &mut problems);
     documents::check(root, &mut problems)?;
+    hops::check(root, &sources, &mut problems)?;
     Ok(problems)
 }
 

@@ -408,7 +408,6 @@ fn assemble(
         idle: Condvar::new(),
         snapshots: SnapshotList::default(),
         debt_bytes: AtomicU64::new(0),
-        pending_delay_ns: AtomicU64::new(0),
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),

@@ -228,7 +228,6 @@ pub(crate) struct DbInner {
     pub idle: Condvar,
     pub snapshots: SnapshotList,
     pub debt_bytes: AtomicU64,
-    pub pending_delay_ns: AtomicU64,
     /// Logs with a smaller number hold only flushed data.
     pub flushed_below: AtomicU64,
     pub closed: AtomicBool,

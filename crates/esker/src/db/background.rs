@@ -508,9 +508,9 @@ impl DbInner {
         self.flush()?;
         let bar = self.block_compactions()?;
         let turn = self.is_manual_background().then(|| self.manual_job.lock());
-        let patience = purge_inline();
+        let inline_removal = purge_inline();
         let result = self.compact_manually(tree, lo, hi);
-        drop((patience, turn, bar));
+        drop((inline_removal, turn, bar));
         self.deliver_events();
         result.map(|merged| self.warm(&merged))
     }

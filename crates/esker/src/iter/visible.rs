@@ -221,7 +221,7 @@ impl<C: Cursor> VisibleCursor<C> {
     #[inline]
     pub fn value(&self) -> &[u8] {
         match &self.batch {
-            Some(walk) => walk.batch.rows.value(walk.row),
+            Some(at) => at.batch.rows.value(at.row),
             None if self.place == Place::Source => self.source.value(),
             None => self.special_value(),
         }

@@ -4,6 +4,10 @@
 //! run in the calls that need them and in [`crate::Db::run_one_job`], so that a test can choose
 //! every step.
 //!
+//! Lock rules: a job reads and writes tables without a lock. It installs its edit with `versions`
+//! locked. Inside of it, it takes `queue` and `read_state_change` to replace the read state. A thread
+//! without work waits with `queue` locked.
+//!
 //! Invariants:
 //! * A memtable leaves the read state by the same change that adds its tables.
 //! * A failed job changes nothing and is retried, unless the manifest itself failed.

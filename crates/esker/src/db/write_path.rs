@@ -6,11 +6,12 @@
 //! inside of it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::pending_wal::NEXT_LOG_FROM;
 use super::stall_list::StallCause;
 use super::state::{DbInner, Frozen, NextLog, Queue};
+use super::write_throttle::PACED_MIN;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
 use crate::base::workers::JobClass;
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::iter::hints::Hints;
 use crate::metrics::Counters;
 use crate::options::kinds::Durability;
+use crate::perf;
 use crate::txn::footprint::Footprint;
 use crate::wal::LogWriter;
 use crate::write::commit::LARGE_BYTES;
@@ -120,6 +122,74 @@ impl DbInner {
         }
         self.deliver_events();
         outcome
+    }
+
+    /// Delays a write of `bytes` while flushes and compactions are behind.
+    ///
+    /// # Errors
+    /// `Busy` when the delay would end after `deadline`. The delay then ends at the deadline.
+    #[inline]
+    fn throttle(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
+        if self.write_throttle.is_near_stall() {
+            self.delay_near_stall(bytes, deadline)?;
+        }
+        self.slow_down(bytes, deadline)
+    }
+
+    /// Sleeps while the active memtable fills so fast that its room would not last until the flush
+    /// ends.
+    #[cold]
+    fn delay_near_stall(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
+        let Some(written) = self.write_throttle.count_unpaced(bytes) else { return Ok(()) };
+        let now = Instant::now();
+        let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
+        let room = full.saturating_sub(self.read_state.load().active_bytes());
+        let due = self.write_throttle.due(now, written, room, full);
+        let is_due_later = due.saturating_duration_since(now) > PACED_MIN;
+        let end = deadline.map_or(due, |deadline| due.min(deadline));
+        self.write_throttle.sleep_until(end);
+        self.note_slowed(now.elapsed());
+        let missed = is_due_later && end < due;
+        if !missed || !self.write_throttle.is_near_stall() {
+            return Ok(());
+        }
+        self.slowdown().map_or(Ok(()), |slowdown| Err(self.busy(&slowdown)))
+    }
+
+    /// Counts a delay of a writer.
+    fn note_slowed(&self, duration: Duration) {
+        self.counters.slowed_us.add(duration.as_micros() as u64);
+        perf::count(|counts| counts.throttle_ns += perf::nanos(duration));
+    }
+
+    /// Records whether the next full memtable would make writers wait. The queue is locked.
+    pub fn update_near_stall(&self, frozen: usize) {
+        let most = self.options.load().frozen_memtables_max as usize;
+        self.write_throttle.set_near_stall(!self.is_manual_background() && frozen >= most);
+    }
+
+    /// Sleeps for the delay that the debt asks for, together with that of earlier writes.
+    #[inline]
+    fn slow_down(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
+        let debt = self.debt_bytes.load(Ordering::Relaxed);
+        let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
+        if debt <= limit / 2 || self.is_manual_background() {
+            return Ok(());
+        }
+        let Some((own, owed)) = self.write_throttle.add_delay(debt, limit, bytes) else {
+            return Ok(());
+        };
+        let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        let slept = left.map_or(owed, |left| left.min(owed));
+        crate::base::sync::thread::sleep(slept);
+        self.note_slowed(slept);
+        if slept == owed {
+            return Ok(());
+        }
+        let Some(slowdown) = self.slowdown() else { return Ok(()) };
+        // The delay of earlier writes is still owed, that of this write is not.
+        self.write_throttle.owe(owed.saturating_sub(slept + own));
+        Err(self.busy(&slowdown))
     }
 
     /// Makes the memtables of `writer` immutable and starts empty ones with a log of their own.

@@ -8,7 +8,8 @@
 //!   memtable is made to last until the first of them is flushed. The expected flush time is the time
 //!   of recent flushes. After that time it is half of the elapsed time of the current flush.
 //!
-//! The functions at the end compute both. They have no clock and no lock.
+//! The functions at the end compute both. They have no clock and no lock. [`super::write_path`] calls
+//! the throttle.
 //!
 //! Invariants:
 //! * No writer sleeps here with a lock held. For the room it sleeps at most [`PACED_MAX`] for one
@@ -18,11 +19,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::state::DbInner;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, thread};
-use crate::error::Result;
-use crate::perf;
 
 /// Maximum sleep of a throttled writer for one write.
 const PACED_MAX: Duration = Duration::from_millis(25);
@@ -33,7 +31,7 @@ const SLOWED_NS_MIN: u64 = 500_000;
 /// Time after which a sleeping writer checks again whether it must wait.
 const SLEEP: Duration = Duration::from_millis(5);
 /// Sleeps up to this length are skipped.
-const PACED_MIN: Duration = Duration::from_micros(50);
+pub(super) const PACED_MIN: Duration = Duration::from_micros(50);
 /// A flush of less than this fraction (one fourth) of a memtable is not timed: its time is mostly
 /// that of a sync, and says little about a full memtable.
 const MIN_TIMED_FRACTION: u64 = 4;
@@ -88,6 +86,62 @@ impl WriteThrottle {
         self.times.lock().near_since
     }
 
+    /// Sets whether the next full memtable would make writers wait.
+    pub fn set_near_stall(&self, near: bool) {
+        let mut times = self.times.lock();
+        if near {
+            times.near_since.get_or_insert_with(Instant::now);
+        } else {
+            (times.due, times.room_bytes, times.near_since) = (None, None, None);
+        }
+        drop(times);
+        self.near_stall.store(near, Ordering::Relaxed);
+    }
+
+    /// Counts a write of `bytes`. Returns the bytes since a writer last read the clock, if this
+    /// writer must read it.
+    pub fn count_unpaced(&self, bytes: u64) -> Option<u64> {
+        let written = self.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if written < PACE_BYTES {
+            return None;
+        }
+        let written = self.unpaced_bytes.swap(0, Ordering::Relaxed);
+        if written >= PACE_BYTES {
+            return Some(written);
+        }
+        // Another writer was faster and has counted these bytes.
+        self.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
+        None
+    }
+
+    /// Sleeps until `end`, or until a flush has ended the near stall.
+    pub fn sleep_until(&self, end: Instant) {
+        let mut left = end.saturating_duration_since(Instant::now());
+        while left > PACED_MIN && self.is_near_stall() {
+            thread::sleep(left.min(SLEEP));
+            left = end.saturating_duration_since(Instant::now());
+        }
+    }
+
+    /// Adds the delay of a write of `bytes` for the debt to the delays that are owed. If their sum is
+    /// long enough for a timer, returns the delay of this write and the sum, which the caller must
+    /// sleep.
+    pub fn add_delay(&self, debt: u64, limit: u64, bytes: u64) -> Option<(Duration, Duration)> {
+        // Limits the delay of one write, whatever its size.
+        let delay = delay_ns(debt, limit, bytes).min(SLOWED_NS_MAX);
+        let owed = self.pending_delay_ns.fetch_add(delay, Ordering::Relaxed) + delay;
+        if owed < SLOWED_NS_MIN {
+            return None;
+        }
+        self.pending_delay_ns.store(0, Ordering::Relaxed);
+        Some((Duration::from_nanos(delay), Duration::from_nanos(owed)))
+    }
+
+    /// Adds delays that a writer was to sleep and did not.
+    pub fn owe(&self, delay: Duration) {
+        self.pending_delay_ns.fetch_add(delay.as_nanos() as u64, Ordering::Relaxed);
+    }
+
     /// Records whether the debt is so large that it slows writers.
     pub fn note_debt(&self, slows: bool) {
         let mut times = self.times.lock();
@@ -138,104 +192,6 @@ impl WriteThrottle {
         let due = due.min(now + PACED_MAX);
         times.due = Some(due);
         due
-    }
-}
-
-impl DbInner {
-    /// Delays a write of `bytes` while flushes and compactions are behind.
-    ///
-    /// # Errors
-    /// `Busy` when the delay would end after `deadline`. The delay then ends at the deadline.
-    #[inline]
-    pub(super) fn throttle(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
-        if self.write_throttle.is_near_stall() {
-            self.delay_near_stall(bytes, deadline)?;
-        }
-        self.slow_down(bytes, deadline)
-    }
-
-    /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
-    /// last until the flush ends.
-    #[cold]
-    fn delay_near_stall(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
-        let written = self.write_throttle.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if written < PACE_BYTES {
-            return Ok(());
-        }
-        let written = self.write_throttle.unpaced_bytes.swap(0, Ordering::Relaxed);
-        if written < PACE_BYTES {
-            // Another writer was faster and has counted these bytes.
-            self.write_throttle.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
-            return Ok(());
-        }
-        let now = Instant::now();
-        let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
-        let room = full.saturating_sub(self.read_state.load().active_bytes());
-        let due = self.write_throttle.due(now, written, room, full);
-        let is_due_later = due.saturating_duration_since(now) > PACED_MIN;
-        let end = deadline.map_or(due, |deadline| due.min(deadline));
-        let mut left = end.saturating_duration_since(now);
-        // The sleep ends early when the flush does.
-        while left > PACED_MIN && self.write_throttle.is_near_stall() {
-            thread::sleep(left.min(SLEEP));
-            left = end.saturating_duration_since(Instant::now());
-        }
-        self.note_slowed(now.elapsed());
-        let missed = is_due_later && end < due;
-        if !missed || !self.write_throttle.is_near_stall() {
-            return Ok(());
-        }
-        self.slowdown().map_or(Ok(()), |slowdown| Err(self.busy(&slowdown)))
-    }
-
-    /// Counts a delay of a writer.
-    fn note_slowed(&self, duration: Duration) {
-        self.counters.slowed_us.add(duration.as_micros() as u64);
-        perf::count(|counts| counts.throttle_ns += perf::nanos(duration));
-    }
-
-    /// Records whether the next full memtable would make writers wait. The queue is locked.
-    pub fn update_near_stall(&self, frozen: usize) {
-        let near = !self.is_manual_background()
-            && frozen >= self.options.load().frozen_memtables_max as usize;
-        let mut times = self.write_throttle.times.lock();
-        if near {
-            times.near_since.get_or_insert_with(Instant::now);
-        } else {
-            (times.due, times.room_bytes, times.near_since) = (None, None, None);
-        }
-        drop(times);
-        self.write_throttle.near_stall.store(near, Ordering::Relaxed);
-    }
-
-    /// Sleeps for the delay of the debt throttle, in portions that a timer can keep.
-    #[inline]
-    fn slow_down(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
-        let debt = self.debt_bytes.load(Ordering::Relaxed);
-        let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
-        if debt <= limit / 2 || self.is_manual_background() {
-            return Ok(());
-        }
-        // Limits the delay of one write, whatever its size.
-        let delay = delay_ns(debt, limit, bytes).min(SLOWED_NS_MAX);
-        let owed = self.write_throttle.pending_delay_ns.fetch_add(delay, Ordering::Relaxed) + delay;
-        if owed < SLOWED_NS_MIN {
-            return Ok(());
-        }
-        self.write_throttle.pending_delay_ns.store(0, Ordering::Relaxed);
-        let owed = Duration::from_nanos(owed);
-        let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
-        let slept = left.map_or(owed, |left| left.min(owed));
-        thread::sleep(slept);
-        self.note_slowed(slept);
-        if slept == owed {
-            return Ok(());
-        }
-        let Some(slowdown) = self.slowdown() else { return Ok(()) };
-        // The delay of earlier writes is still owed, that of this write is not.
-        let rest = owed.saturating_sub(slept + Duration::from_nanos(delay));
-        self.write_throttle.pending_delay_ns.fetch_add(rest.as_nanos() as u64, Ordering::Relaxed);
-        Err(self.busy(&slowdown))
     }
 }
 

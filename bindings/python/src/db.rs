@@ -349,9 +349,10 @@ impl DB {
     /// keyspace can have of its own, such as ``compression='none'``; the others are the database's.
     /// ``merge`` is the merge operator: a name, as for ``DB``, or a function of
     /// ``merge_operators``. ``ttl`` is the time to live, in seconds, of pairs that are put without
-    /// one. All these are stored with the keyspace. Raises Error if it exists with others, for an
-    /// unknown merge operator, and for a name that is empty, longer than 255 bytes or has control
-    /// characters; ValueError and TypeError for an unknown order and for invalid options; IOError.
+    /// one. All these are stored with the keyspace. Raises Error if the keyspace exists with other
+    /// settings, for an unknown merge operator, and for a name that is empty, longer than 255 bytes
+    /// or has control characters; ValueError and TypeError for an unknown order and for invalid
+    /// options; IOError.
     #[pyo3(signature = (name, *, order=None, merge=None, ttl=None, **options))]
     fn keyspace(
         slf: &Bound<'_, Self>,

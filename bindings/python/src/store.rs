@@ -91,9 +91,9 @@ impl Store {
         outcome.map_err(|error| errors::raised(py, &error))
     }
 
-    /// Drops a transaction or an iterator of one. That locks the transaction's state and the table
-    /// of locks, which a thread may have locked that waits for the interpreter's lock, or that has
-    /// called the key order in which this thread is.
+    /// Drops a transaction or an iterator of one. The drop takes the lock of the transaction's state
+    /// and that of the table of locks. Another thread may hold one of them while it waits for the
+    /// interpreter's lock. So may this thread, if it is in a key order that a call has entered.
     pub fn release<T: Send + 'static>(&self, value: T) {
         if self.abandoned.load(Ordering::Relaxed) {
             // A thread that a fork did not copy may have locked them.

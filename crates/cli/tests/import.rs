@@ -59,7 +59,11 @@ fn leveldb_store_is_copied_and_verified() {
 fn directory_without_leveldb_store_is_refused_unchanged() {
     let dir = TestDir::new();
     dir.ok(&["put", "ours", "k", "v"]);
-    dir.fails(&["import", "leveldb", "ours", "db"], 2, "not a LevelDB directory");
+    dir.fails(
+        &["import", "leveldb", "ours", "db"],
+        2,
+        "this is an Esker store, not a LevelDB directory",
+    );
     dir.fails(&["import", "leveldb", "nowhere", "db"], 4, "cannot list");
     assert!(!dir.path("db").exists());
     dir.file("CURRENT", "");

@@ -46,9 +46,9 @@ fn bad_rows_are_reported_and_counted() {
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.out.starts_with("loaded 2 pairs, 5 bad rows"), "{}", ran.out);
     for message in [
-        "line 3: found 1 fields",
+        "line 3: number of fields: 1",
         "line 4: ",
-        "line 5: found 3 fields",
+        "line 5: number of fields: 3",
         "line 6: the key has 1100000",
     ] {
         assert!(ran.err.contains(message), "{message}: {}", ran.err);

@@ -60,6 +60,8 @@ fn unfinished_batch_is_discarded_and_reported() {
     let dir = TestDir::new();
     let ran = dir.run_with_input(&["shell", "db"], b"batch\nput a 1\nput b 2\n");
     assert!(ran.err.contains("batch of 2 operations was not committed"), "{}", ran.err);
+    let ran = dir.run_with_input(&["shell", "db"], b"batch\nput a 1\n");
+    assert!(ran.err.contains("batch of 1 operation was not committed"), "{}", ran.err);
     assert_eq!(dir.ok(&["scan", "db"]), "");
 }
 

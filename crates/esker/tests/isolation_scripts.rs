@@ -11,8 +11,8 @@
 //!
 //! # Commands
 //!
-//! The form of a script is that of `tests/scripts.rs`. A line of output is of all four modes, or
-//! begins with the modes that it is of, in brackets. A key is `KEY`, or `KEYSPACE:KEY`; a keyspace
+//! The form of a script is that of `tests/scripts.rs`. A line of output that begins with modes in
+//! brackets belongs to these modes, and another line to all four. A key is `KEY`, or `KEYSPACE:KEY`; a keyspace
 //! is created when it is named. Commands without a result print nothing, or `ok` if other modes
 //! print something.
 //!

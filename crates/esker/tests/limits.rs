@@ -12,27 +12,22 @@
 //! device; files readable by others.
 #![allow(unsafe_code)]
 
+mod common;
+
 use std::alloc::System;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use cap::Cap;
+use common::processes::{self, status_bytes};
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Runs one case of `inside` in its own process.
 fn run_alone(what: &str, dir: &Path) {
-    let program = std::env::current_exe().unwrap();
-    let mut child = Command::new(program);
-    child.args(["--exact", "inside", "--nocapture"]);
-    let ran = child.env("ESKER_LIMITS", what).env("ESKER_LIMITS_DIR", dir).output().unwrap();
-    let output =
-        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && output.contains("1 passed"), "{what}: {output}");
+    processes::run_alone("ESKER_LIMITS", what, dir);
 }
 
 #[test]
@@ -100,10 +95,7 @@ fn open_files_are_bounded() {
 /// Limits the process to `more_bytes` of additional private mappings: the store's mappings outside
 /// the allocator, and the stacks of its threads.
 fn bound_mappings(more_bytes: u64) {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
-    let held = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
-    let most = Some(held + more_bytes);
+    let most = Some(status_bytes("VmData") + more_bytes);
     setrlimit(Resource::Data, Rlimit { current: most, maximum: most }).unwrap();
 }
 
@@ -218,16 +210,9 @@ fn large_options() -> Options {
     }
 }
 
-/// Returns the peak memory of the process, in bytes.
-fn most_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
 /// Fails if the peak exceeds `before` by more than two large values and one and a half budgets.
 fn check_most(before: u64, what: &str) {
-    let most = most_memory().saturating_sub(before);
+    let most = status_bytes("VmHWM").saturating_sub(before);
     let bound = 2 * LARGE_BYTES + LARGE_BUDGET_BYTES + LARGE_BUDGET_BYTES / 2;
     assert!(most <= bound, "{what}: {} MiB", most >> 20);
 }
@@ -244,7 +229,7 @@ fn large_value() -> Vec<u8> {
 /// Values many times the budget: memory holds at most two copies of one beside the writer's own.
 fn large_values(dir: &Path) {
     let value = large_value();
-    let before = most_memory();
+    let before = status_bytes("VmHWM");
     let db = Db::open(dir.join("db"), large_options()).unwrap();
     for i in 0..3 {
         db.put(key(i), &value).unwrap();
@@ -267,7 +252,7 @@ fn large_values(dir: &Path) {
 
 /// Opens the store that [`large_values`] left in its log.
 fn large_values_replayed(dir: &Path) {
-    let before = most_memory();
+    let before = status_bytes("VmHWM");
     let db = Db::open(dir.join("db"), large_options()).unwrap();
     check_most(before, "an opening");
     for i in 0..5 {

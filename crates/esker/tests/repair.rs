@@ -305,7 +305,7 @@ fn half_swapped_store_is_refused_after_any_cut() {
     let all = layered(&options, 3, 20, |_, _| true);
     let want = held(&image(Path::new(DIR), &all), &options);
     let (dir, originals_dir) = (Path::new(DIR), Path::new("/db/before-repair-1"));
-    // Originals that were moved although CURRENT was not, and originals under both names.
+    // First the originals were moved and CURRENT was not, then each original has both names.
     for gone in [".wal", ".sst", ""] {
         let fs = image(dir, &all);
         fs.create_dir(originals_dir).unwrap();

@@ -9,22 +9,16 @@
 //! threads for each store, and 69 on a machine of 64 processors.
 #![allow(unsafe_code)]
 
-use std::path::Path;
-use std::process::Command;
+mod common;
 
+use std::path::Path;
+
+use common::processes::{self, thread_names};
 use esker::{Db, ErrorKind, Options, WriteOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Runs one case of `inside` in its own process.
 fn run_alone(what: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "inside", "--nocapture"]);
-    let ran = child.env("ESKER_EXHAUSTED", what).env("ESKER_EXHAUSTED_DIR", dir.path());
-    let ran = ran.output().unwrap();
-    let output =
-        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && output.contains("1 passed"), "{what}: {output}");
+    processes::run_alone("ESKER_EXHAUSTED", what, tempfile::tempdir().unwrap().path());
 }
 
 #[test]
@@ -48,11 +42,8 @@ fn key(i: u64) -> [u8; 8] {
 
 /// Returns the sorted names of the stores' threads in this process.
 fn store_threads() -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
-    let mut names: Vec<String> = names.map(|name| name.unwrap().trim().to_string()).collect();
+    let mut names = thread_names();
     names.retain(|name| name.starts_with("esker-") && name != "esker-log-pages");
-    names.sort();
     names
 }
 

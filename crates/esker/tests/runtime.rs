@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::gate::{Gate, GatePolicy, OpenAtEnd};
+use common::processes::wait_until;
 use common::{Pair, tiny_options};
 use esker::fs::MemFs;
 use esker::{
@@ -18,8 +19,6 @@ use esker_testkit::crash::CrashFs;
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
-/// Time after which a wait that does not end is a failure.
-const LONG: Duration = Duration::from_secs(120);
 
 fn runtime_of(budget_bytes: u64) -> Runtime {
     let memory_budget_bytes = Some(budget_bytes);
@@ -33,15 +32,6 @@ fn tiny(runtime: &Runtime) -> Options {
 
 fn key(n: u64) -> [u8; 8] {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
-}
-
-/// Waits until the condition holds.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < LONG, "{what} did not happen");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

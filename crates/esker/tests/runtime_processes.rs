@@ -7,16 +7,13 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use common::processes::{self, LONG, status_bytes, thread_names, wait_until};
 use common::tiny_options;
 use esker::fs::MemFs;
 use esker::{Db, ErrorKind, Options, Runtime, RuntimeOptions};
-
-/// Time after which a wait that does not end is a failure.
-const LONG: Duration = Duration::from_secs(120);
 
 fn runtime_of(budget_bytes: u64) -> Runtime {
     let memory_budget_bytes = Some(budget_bytes);
@@ -32,42 +29,8 @@ fn key(n: u64) -> [u8; 8] {
     n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
 }
 
-/// Waits until the condition holds.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < LONG, "{what} did not happen");
-        std::thread::yield_now();
-    }
-}
-
-/// Returns the names of the threads of this process.
-fn threads() -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let name = |task: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read_to_string(task.unwrap().path().join("comm")).ok()
-    };
-    tasks.filter_map(name).map(|name| name.trim().to_string()).collect()
-}
-
-/// Returns the resident memory of this process, in bytes.
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
-/// Runs one case of `inside` in its own process.
 fn run_alone(what: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "inside", "--nocapture"]);
-    child.env("ESKER_RUNTIME", what).env("ESKER_RUNTIME_DIR", dir.path());
-    let ran = child.output().unwrap();
-    let output =
-        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && output.contains("1 passed"), "{what}: {output}");
-    println!("{output}");
+    processes::run_alone("ESKER_RUNTIME", what, tempfile::tempdir().unwrap().path());
 }
 
 #[test]
@@ -102,13 +65,13 @@ fn thousand_stores(dir: &Path) {
     // What the first store of a process allocates once does not count.
     let first = Db::open(dir.join("first"), options()).unwrap();
     first.put("first", "1").unwrap();
-    let before = resident_bytes();
+    let before = status_bytes("VmRSS");
     let began = Instant::now();
     let open = |n: u64| Db::open(dir.join(n.to_string()), options()).unwrap();
     let all: Vec<Db> = (0..stores).map(open).collect();
     let opened = began.elapsed();
-    assert!(threads().len() <= cores + 4, "{:?}", threads());
-    let idle = resident_bytes().saturating_sub(before) / stores;
+    assert!(thread_names().len() <= cores + 4, "{:?}", thread_names());
+    let idle = status_bytes("VmRSS").saturating_sub(before) / stores;
     for (n, db) in (0..).zip(&all) {
         db.put(key(n), n.to_be_bytes()).unwrap();
     }
@@ -122,8 +85,8 @@ fn thousand_stores(dir: &Path) {
         assert_eq!(db.iter().unwrap().count(), if n.is_multiple_of(9) { 2 } else { 1 });
     }
     assert_eq!(runtime.metrics().stores, stores + 1);
-    assert!(threads().len() <= cores + 4, "{:?}", threads());
-    let written = resident_bytes().saturating_sub(before) / stores;
+    assert!(thread_names().len() <= cores + 4, "{:?}", thread_names());
+    let written = status_bytes("VmRSS").saturating_sub(before) / stores;
     let began = Instant::now();
     all.into_iter().for_each(|db| db.close().unwrap());
     let closed = began.elapsed();
@@ -144,13 +107,6 @@ fn thousand_open_stores_need_few_threads_and_little_memory() {
     run_alone("thousand");
 }
 
-/// Returns the peak of the resident memory of this process, in bytes.
-fn resident_bytes_max() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
-}
-
 /// Two hundred stores that are written at once: all memory of the process together stays within
 /// the budget and half of it. The excess is what the allocator keeps for its threads.
 fn two_hundred_stores_in_one_budget(dir: &Path) {
@@ -162,7 +118,7 @@ fn two_hundred_stores_in_one_budget(dir: &Path) {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     let runtime = runtime_of(BUDGET);
     let options = || Options { runtime: Some(runtime.clone()), ..Options::default() };
-    let before = resident_bytes();
+    let before = status_bytes("VmRSS");
     let open = |n: u64| Db::open(dir.join(n.to_string()), options()).unwrap();
     let all: Vec<Db> = (0..STORES).map(open).collect();
     std::thread::scope(|scope| {
@@ -184,11 +140,11 @@ fn two_hundred_stores_in_one_budget(dir: &Path) {
             });
         }
     });
-    let written = resident_bytes_max().saturating_sub(before);
+    let written = status_bytes("VmHWM").saturating_sub(before);
     for db in &all {
         assert_eq!(db.iter().unwrap().count() as u64, PUTS);
     }
-    let most = resident_bytes_max().saturating_sub(before);
+    let most = status_bytes("VmHWM").saturating_sub(before);
     println!(
         "{} MiB at most, {} MiB while written, {:?}",
         most >> 20,
@@ -205,7 +161,7 @@ fn two_hundred_stores_stay_within_one_budget() {
 }
 
 fn workers_end_with_last_store(dir: &Path) {
-    let workers = || threads().iter().filter(|name| name.starts_with("esker-worker")).count();
+    let workers = || thread_names().iter().filter(|name| name.starts_with("esker-worker")).count();
     let runtime = runtime_of(64 << 20);
     assert_eq!(workers(), 0, "a runtime without stores has threads");
     let options = Options { runtime: Some(runtime.clone()), ..Options::default() };
@@ -224,7 +180,7 @@ fn workers_end_with_last_store(dir: &Path) {
     assert_eq!(&*iter.next().unwrap().unwrap().0, b"b");
     drop(iter);
     wait_until("the end of the workers", || workers() == 0);
-    assert!(!threads().iter().any(|name| name.starts_with("esker-")), "{:?}", threads());
+    assert!(!thread_names().iter().any(|name| name.starts_with("esker-")), "{:?}", thread_names());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::gate::{Gate, GatePolicy, OpenAtEnd};
+use common::processes::wait_until;
 use common::tiny_options;
 use esker::fs::MemFs;
 use esker::{
@@ -20,8 +21,6 @@ use esker::{
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
 const DIR: &str = "/db";
-/// Time after which a wait that does not end is a failure.
-const LONG: Duration = Duration::from_secs(120);
 
 /// Returns options of a store whose flushes wait at `gate`.
 fn gated(gate: &Arc<Gate>) -> Options {
@@ -49,15 +48,6 @@ fn put_until_busy(db: &Db) -> (u64, esker::Error) {
         }
     }
     panic!("no put had to wait");
-}
-
-/// Waits until the condition holds.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < LONG, "{what} did not happen");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

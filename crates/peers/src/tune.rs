@@ -1,5 +1,5 @@
-//! Entry of the tuner: resolves the engine, its knobs and the workloads, and fills in the
-//! circumstances of the outcome.
+//! Entry of the tuner: finds the engine, its knobs and the workloads by name, runs the tuner, and
+//! adds machine, commit and settings to the outcome.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -59,7 +59,7 @@ pub struct TuneRun {
 ///
 /// # Errors
 /// The engine, a knob or a workload is unknown or cannot be used, the default set fails, or the
-/// trail is no trail of this tuning.
+/// trail belongs to another tuning.
 pub fn run(run: &TuneRun, stop: &dyn Fn() -> bool, messages: &mut dyn Write) -> Result<Outcome> {
     let (name, path) = split_spec(&run.engine);
     let (mut base, table) = settings(run, name, path.is_some())?;

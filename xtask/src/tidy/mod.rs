@@ -3,6 +3,7 @@
 pub mod cycles;
 pub mod dead;
 pub mod documents;
+pub mod hops;
 pub mod imports;
 pub mod links;
 pub mod rules;
@@ -33,12 +34,14 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
     for source in &sources {
         sizes::check(source, &mut problems);
         opening(source, &mut problems);
+        former_words(source, &mut problems);
         unsafe_code(source, &mut problems);
         imports::check(source, &mut problems);
     }
     dead::check(&sources, &mut problems);
     cycles::check(&sources, &mut problems);
     documents::check(root, &mut problems)?;
+    hops::check(root, &sources, &mut problems)?;
     Ok(problems)
 }
 
@@ -76,6 +79,31 @@ fn opening(source: &Source, problems: &mut Vec<String>) {
     }
 }
 
+/// Reports the words of the engine that the field does not use.
+fn former_words(source: &Source, problems: &mut Vec<String>) {
+    if !source.path.starts_with("crates/esker/src") {
+        return;
+    }
+    for (at, line) in source.text.lines().enumerate() {
+        for (former, present) in rules::FORMER_WORDS {
+            if has_word(line, former) {
+                let path = source.path.display();
+                problems.push(format!("{path}:{}: write {present} for \"{former}\"", at + 1));
+            }
+        }
+    }
+}
+
+/// Returns whether `word` is in `line`, not as a part of another word.
+fn has_word(line: &str, word: &str) -> bool {
+    let bytes = line.as_bytes();
+    line.match_indices(word).any(|(at, _)| {
+        let before = at.checked_sub(1).map(|i| bytes[i]);
+        let after = bytes.get(at + word.len()).copied();
+        !before.is_some_and(source::is_word) && !after.is_some_and(source::is_word)
+    })
+}
+
 fn unsafe_code(source: &Source, problems: &mut Vec<String>) {
     if rules::UNSAFE_FILES.iter().any(|file| source.path == Path::new(file)) {
         return;
@@ -83,5 +111,23 @@ fn unsafe_code(source: &Source, problems: &mut Vec<String>) {
     for at in source.words("unsafe") {
         let line = source.line_of(at);
         problems.push(format!("{}:{line}: unsafe outside the named files", source.path.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_words_are_found_in_code_and_comments_of_the_engine() {
+        let text = "//! A ladder.\nfn step(rung: u8) { outlined(rung) }\n";
+        let mut problems = Vec::new();
+        former_words(&Source::new("crates/lab/src/a.rs".into(), text.into()), &mut problems);
+        assert!(problems.is_empty(), "{problems:?}");
+        former_words(&Source::new("crates/esker/src/a.rs".into(), text.into()), &mut problems);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        let first = "crates/esker/src/a.rs:1: write sorted merge list for \"ladder\"";
+        assert_eq!(problems[0], first);
+        assert!(problems[1].starts_with("crates/esker/src/a.rs:2: "), "{problems:?}");
     }
 }

@@ -16,6 +16,41 @@ pub const UNFINISHED: &[&str] = &[
     concat!("unimplemented", "!"),
 ];
 
+/// Former private words of the engine, each with the field's word that took its place.
+pub const FORMER_WORDS: &[(&str, &str)] = &[
+    ("Limbo", "retire list"),
+    ("Shelf", "block slots"),
+    ("Loan", "cache reservation"),
+    ("lent_bytes", "reserved_bytes"),
+    ("OwnPlaces", "PerThread"),
+    ("LargeSlice", "HugePageBox"),
+    ("granule", "unit"),
+    ("Outline", "block sketch"),
+    ("outline", "block sketch"),
+    ("foresee", "prefetch"),
+    ("Stretch", "RowBatch"),
+    ("ladder", "sorted merge list"),
+    ("rung", "entry of the sorted merge list"),
+    ("Detours", "SkipState"),
+    ("DeadRun", "TombstoneRun"),
+    ("Fence", "KeyHeadIndex"),
+    ("Holding", "CandidateFragments"),
+    ("Heat", "seek statistics"),
+    ("sought", "wanted or pending"),
+    ("Surroundings", "CommitHooks"),
+    ("rivals", "group_commit_delay"),
+    ("crowded", "near_stall"),
+    ("nap", "sleep"),
+    ("make_way", "wal_preallocate"),
+    ("awaited", "space_waiters, idle_waiters"),
+    ("look_past_filter", "get_past_filter"),
+    ("look_from", "get_from_block"),
+    ("KNOBS", "OPTIONS"),
+    ("retreat", "prev"),
+    ("Shown", "EpochCell"),
+    ("What stays true", "Invariants"),
+];
+
 /// The only files that may contain `unsafe`; each block in them has a safety argument.
 pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/src/base/chunk.rs",

@@ -177,7 +177,10 @@ fn check_source(dir: &Path, expected: &str) -> Result<(), Failure> {
     match foreign::identify(&names) {
         Some(found) if found == expected => Ok(()),
         other => {
-            let what = other.unwrap_or("an unknown directory");
+            let has = |start| names.iter().any(|name: &&str| name.starts_with(start));
+            let is_ours = has("CURRENT") && has("manifest-");
+            let unknown = if is_ours { "an Esker store" } else { "an unknown directory" };
+            let what = other.unwrap_or(unknown);
             // "a LevelDB directory" without its article.
             let expected = expected.trim_start_matches("a ");
             Err(Failure::usage(format!("{}: this is {what}, not a {expected}", dir.display())))

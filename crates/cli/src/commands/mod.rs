@@ -81,6 +81,6 @@ fn bytes_of(form: Form, what: &str, arg: &OsStr) -> Result<Vec<u8>, Failure> {
 }
 
 /// Formats `count` with the noun `one`, in the plural if needed.
-fn counted(count: u64, one: &str) -> String {
+pub fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

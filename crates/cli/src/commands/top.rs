@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. No store is opened, and no lock is taken. The stores do not notice.
 //! 2. A terminal is cleared before each refresh. Elsewhere lines follow each other.
-//! 3. A rate is that between the last two publications of a store. In the first line it is the
+//! 3. A rate is the change between the last two publications of a store, per second. In the first line it is the
 //!    average since the store was opened.
 
 use std::io::{IsTerminal, Write};

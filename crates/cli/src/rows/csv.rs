@@ -133,7 +133,7 @@ impl CsvRows {
         }
         let Some(columns) = &self.columns else { return Err("the columns are unknown".into()) };
         if fields.len() != columns.count {
-            return Err(format!("found {} fields, expected {}", fields.len(), columns.count));
+            return Err(format!("number of fields: {}, expected {}", fields.len(), columns.count));
         }
         let value = if columns.value == columns.key {
             fields[columns.key].clone()
@@ -297,7 +297,7 @@ mod tests {
         let rows = read(text, layout("k", "v")).unwrap();
         assert_eq!(rows[0], (2, good("a", "1")));
         let why = |at: usize| rows[at].1.clone().unwrap_err();
-        assert!(rows[1].0 == 3 && why(1).contains("found 1 fields, expected 2"), "{rows:?}");
+        assert!(rows[1].0 == 3 && why(1).contains("number of fields: 1, expected 2"), "{rows:?}");
         assert!(rows[2].0 == 4 && why(2).contains("after the closing quote"), "{rows:?}");
         assert_eq!(rows[4], (6, good("e", "5")));
         assert!(rows[5].0 == 7 && why(5).contains("lines 7 to 8"), "{rows:?}");

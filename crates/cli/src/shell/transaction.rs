@@ -11,6 +11,7 @@ use esker::{
 };
 
 use super::words::Words;
+use crate::commands::counted;
 use crate::failure::Failure;
 
 /// A batch or a transaction that is not committed.
@@ -33,7 +34,9 @@ impl Open {
     /// Describes the batch or the transaction, in a message about it.
     pub fn describe(&self) -> String {
         match self {
-            Open::Batch(batch) => format!("the batch of {} operations", batch.len()),
+            Open::Batch(batch) => {
+                format!("the batch of {}", counted(batch.len() as u64, "operation"))
+            }
             Open::Transaction(transaction) => format!("the transaction {}", transaction.id()),
         }
     }

@@ -95,13 +95,13 @@ impl UsedChunk {
 
     /// Sets or clears the bits of an allocation.
     fn mark(&mut self, at: usize, count: usize, used: bool) {
-        for granule in at..at + count {
+        for unit in at..at + count {
             debug_assert_ne!(
-                self.is_used(granule),
+                self.is_used(unit),
                 used,
                 "an allocation unit was allocated or freed twice"
             );
-            self.used[granule / WORD_BITS] ^= 1 << (granule % WORD_BITS);
+            self.used[unit / WORD_BITS] ^= 1 << (unit % WORD_BITS);
         }
         self.free = if used { self.free - count } else { self.free + count };
     }

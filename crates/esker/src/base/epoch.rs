@@ -92,8 +92,8 @@ impl Default for Collector {
     }
 }
 
-fn slots(count: usize, awaited: bool) -> Box<[ThreadSlot]> {
-    let slot = || ThreadSlot { has_waiters: AtomicBool::new(awaited), ..ThreadSlot::default() };
+fn slots(count: usize, has_waiters: bool) -> Box<[ThreadSlot]> {
+    let slot = || ThreadSlot { has_waiters: AtomicBool::new(has_waiters), ..ThreadSlot::default() };
     (0..count).map(|_| slot()).collect()
 }
 
@@ -149,7 +149,7 @@ impl Collector {
     fn overflow_slot(&self, number: usize) -> &ThreadSlot {
         // Group n has FIRST << n slots, starting at number FIRST << n.
         let group = (number / FIRST).ilog2() as usize;
-        // New slots start with `awaited` set. A concurrent `settle` may have marked all slots
+        // New slots start with `has_waiters` set. A concurrent `settle` may have marked all slots
         // before this group existed, and may then find this slot pinned.
         let slots = self.more[group].get_or_init(|| slots(FIRST << group, true));
         &slots[number - (FIRST << group)]

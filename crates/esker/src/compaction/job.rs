@@ -141,8 +141,8 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     }
     let mut output = Output::new(output, plan.cut_bounds.clone(), kept);
     let mut merged = MergeCursor::new(order, cursors);
-    let walked = walk(&mut merged, (rewrite, below), &mut output, stopped);
-    match walked {
+    let written = write_kept(&mut merged, (rewrite, below), &mut output, stopped);
+    match written {
         Ok(()) => output.finish(),
         Err(error) => {
             output.abandon();
@@ -151,7 +151,7 @@ fn merge(plan: &Plan, context: JobContext<'_>) -> Result<Vec<NewFile>> {
     }
 }
 
-fn walk(
+fn write_kept(
     merged: &mut MergeCursor,
     (mut rewrite, mut below): (Rewrite<'_>, OlderRanges),
     output: &mut Output,

@@ -4,6 +4,10 @@
 //! run in the calls that need them and in [`crate::Db::run_one_job`], so that a test can choose
 //! every step.
 //!
+//! Lock rules: a job reads and writes tables without a lock. It installs its edit with `versions`
+//! locked. Inside of it, it takes `queue` and `read_state_change` to replace the read state. A thread
+//! without work waits with `queue` locked.
+//!
 //! Invariants:
 //! * A memtable leaves the read state by the same change that adds its tables.
 //! * A failed job changes nothing and is retried, unless the manifest itself failed.
@@ -188,8 +192,12 @@ impl DbInner {
     pub(super) fn note_outcome(&self, outcome: Result<()>, is_flush: bool) {
         let mut queue = self.queue.lock();
         queue.is_flushing &= !is_flush;
-        if is_flush && let Some(account) = self.account() {
-            account.note_flush(queue.frozen_bytes(), outcome.is_err());
+        // A flush that succeeded was recorded with the change of the read state.
+        if is_flush
+            && outcome.is_err()
+            && let Some(account) = self.account()
+        {
+            account.note_flush(queue.frozen_bytes(), true);
         }
         *queue.failure_mut(is_flush) = outcome.err();
         drop(queue);
@@ -504,9 +512,9 @@ impl DbInner {
         self.flush()?;
         let bar = self.block_compactions()?;
         let turn = self.is_manual_background().then(|| self.manual_job.lock());
-        let patience = purge_inline();
+        let inline_removal = purge_inline();
         let result = self.compact_manually(tree, lo, hi);
-        drop((patience, turn, bar));
+        drop((inline_removal, turn, bar));
         self.deliver_events();
         result.map(|merged| self.warm(&merged))
     }

@@ -98,22 +98,22 @@ impl DbInner {
             return;
         }
         let mut ahead: Vec<Arc<[u8]>> = vec![Arc::from(sample)];
-        let mut walked = None;
+        let mut searched = None;
         for _ in 0..STEPS_MAX {
             let begun = {
                 // Under one lock: the last step's result is added, and the next step begins.
                 self.committer.lock_soon().poison_on_panic(|writer| {
-                    if let Some(walked) = walked.take() {
-                        ahead.extend(self.end_step(writer, walked));
+                    if let Some(searched) = searched.take() {
+                        ahead.extend(self.end_step(writer, searched));
                     }
                     self.begin_step(writer, &mut ahead)
                 })
             };
             let Some(begun) = begun else { return };
-            walked = Some(self.walk(begun));
+            searched = Some(self.search(begun));
         }
-        if let Some(walked) = walked {
-            self.committer.lock_soon().poison_on_panic(|writer| self.end_step(writer, walked));
+        if let Some(searched) = searched {
+            self.committer.lock_soon().poison_on_panic(|writer| self.end_step(writer, searched));
         }
     }
 
@@ -123,10 +123,10 @@ impl DbInner {
         hints.is_some_and(|hints| hints.find(&self.order, key, SeqNo::MAX).is_some())
     }
 
-    /// Adds a hint for the range `walked`, if that pays. Returns the keys at which the search
+    /// Adds a hint for the range `searched`, if that pays. Returns the keys at which the search
     /// continues.
-    fn end_step(&self, writer: &mut WriterState, walked: StepResult) -> Vec<Arc<[u8]>> {
-        let StepResult { run, since } = walked;
+    fn end_step(&self, writer: &mut WriterState, searched: StepResult) -> Vec<Arc<[u8]>> {
+        let StepResult { run, since } = searched;
         let added = writer.hints.add(run.as_ref(), since);
         if let Some(hints) = writer.hints.changed() {
             self.publish_hints(hints);
@@ -160,13 +160,13 @@ impl DbInner {
     }
 
     /// Steps over the invisible entries around a key. Holds no lock.
-    fn walk(&self, begun: SearchStep) -> StepResult {
+    fn search(&self, begun: SearchStep) -> StepResult {
         let SearchStep { key, read_state, since, hints } = begun;
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let moment = (since, Resolver::keys_only());
-        let patience = self.options.load().thresholds.hint_search_lookups_max;
+        let lookups_max = self.options.load().thresholds.hint_search_lookups_max;
         let run = DbIterator::new(read_state, &self.tables, moment, everything, false)
-            .and_then(|iter| iter.tombstone_run(&key, hints, patience));
+            .and_then(|iter| iter.tombstone_run(&key, hints, lookups_max));
         StepResult { run: run.ok().flatten(), since }
     }
 }

@@ -408,7 +408,6 @@ fn assemble(
         idle: Condvar::new(),
         snapshots: SnapshotList::default(),
         debt_bytes: AtomicU64::new(0),
-        pending_delay_ns: AtomicU64::new(0),
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),
@@ -452,11 +451,12 @@ impl DbInner {
             durable_ordinal: if replayed.closed { replayed.next_ordinal } else { 0 },
         };
         writer.log = Some(self.start_log(number, start)?);
-        let full = replayed.memtables.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2
-            || replayed.logs > REPLAYED_LOGS_MAX;
-        let full = full || !replayed.full.is_empty();
-        let to_tables = !replayed.memtables.is_empty() && (full || !replayed.closed);
-        if (to_tables || !replayed.full.is_empty()) && !self.is_manual_background() {
+        let is_large =
+            replayed.memtables.memory_bytes() as u64 >= self.sizes.load().memtable_bytes / 2;
+        let is_due = is_large || replayed.logs > REPLAYED_LOGS_MAX || !replayed.closed;
+        // Without threads the replay has flushed the full memtables itself.
+        let to_tables = !replayed.full.is_empty() || (is_due && !replayed.memtables.is_empty());
+        if to_tables && !self.is_manual_background() {
             writer.recovered = !replayed.closed;
             let edit = VersionEdit { newest_wal: Some(number), ..VersionEdit::default() };
             self.versions.lock().apply(edit)?;

@@ -91,7 +91,7 @@ impl DbInner {
         at: Option<Moment>,
         fill_cache: bool,
     ) -> Result<Option<Slice>> {
-        self.get_map(of, key, at, fill_cache, |look| look.pin())
+        self.get_map(of, key, at, fill_cache, |found| found.pin())
     }
 
     /// Appends the value of `key` at `at`, or now, to `out`. A value longer than

@@ -149,16 +149,16 @@ impl DbInner {
         }
     }
 
-    /// Calls `look` with the version of each tree and its limits, until it returns something.
+    /// Calls `visit` with the version of each tree and its limits, until it returns something.
     fn in_trees<R>(
         &self,
-        mut look: impl FnMut(u32, &Version, &TreeLimits) -> Option<R>,
+        mut visit: impl FnMut(u32, &Version, &TreeLimits) -> Option<R>,
     ) -> Option<R> {
         let view = self.read_state.load();
         let memtable_bytes = self.sizes.load().memtable_bytes;
         self.trees().iter().find_map(|tree| {
             let version = view.version_of(tree.id)?;
-            look(tree.id, version, &tree.limits(memtable_bytes))
+            visit(tree.id, version, &tree.limits(memtable_bytes))
         })
     }
 

@@ -1,5 +1,5 @@
-//! The rules of keyspaces: what their settings name, found among the built-in and the given
-//! operators and filters.
+//! The rules of keyspaces: merge operator, time to live and compaction filter. The settings of a
+//! keyspace have their names. This file finds them among the built-in ones and those of the options.
 //!
 //! Invariants: the settings of a keyspace are stored with it when it is created. Those of the
 //! default keyspace are stored when the store is first opened with its operator.
@@ -166,7 +166,7 @@ pub(super) fn catalog_keys(
     LiveKeys::of(Box::new(move |id| live.get(&id).cloned()))
 }
 
-/// Notes for the clock that a recovered operation may make a pair that expires.
+/// Starts the clock if a recovered operation of this kind makes a pair that expires.
 #[inline]
 pub(super) fn note_kind(rules: &KeyspaceRules, kind: Kind) {
     if kind == Kind::PutExpiring {

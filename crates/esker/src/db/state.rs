@@ -6,11 +6,10 @@
 //! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of
 //! the chunk pool, of the list of files to remove, of the runtime and of the observers,
 //! `threads.ended`, `keyspaces`, `dropped`, and those of the lock table of transactions are taken
-//! last. No thread
-//! waits for a key of that table while it holds a lock of the store. No lock is held while a
-//! listener is called ([`super::events`]). No lock is held while a table is read or written, with
-//! these exceptions. `versions` is held while its own manifest record is written and synced.
-//! [`Db::remove`](crate::Db::remove) and the last attempt of a transaction's commit
+//! last. No thread waits for a key of that table while it holds a lock of the store. No lock is
+//! held while a listener is called ([`super::events`]). No lock is held while a table is read or
+//! written, with these exceptions. `versions` is held while its own manifest record is written and
+//! synced. [`Db::remove`](crate::Db::remove) and the last attempt of a transaction's commit
 //! (`Committer::commit_if`) hold `Committer.state` while they read a table. A transaction that
 //! checks a key that it has locked holds its own state. In manual background mode, flushes and
 //! compactions run in calls that block other calls.
@@ -229,7 +228,6 @@ pub(crate) struct DbInner {
     pub idle: Condvar,
     pub snapshots: SnapshotList,
     pub debt_bytes: AtomicU64,
-    pub pending_delay_ns: AtomicU64,
     /// Logs with a smaller number hold only flushed data.
     pub flushed_below: AtomicU64,
     pub closed: AtomicBool,

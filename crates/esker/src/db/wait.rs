@@ -134,17 +134,6 @@ impl DbInner {
         Ok(())
     }
 
-    /// Waits until the memtables that the opening recovered are flushed. A caller may hold the writer
-    /// state: a flush does not need it.
-    pub fn wait_for_recovered_memtables(&self) -> Result<()> {
-        let last = {
-            let queue = self.queue.lock();
-            let newest = queue.recovered.checked_sub(1).and_then(|at| queue.frozen.get(at));
-            newest.map(|frozen| frozen.memtables.main.clone())
-        };
-        self.wait_flushed(last.as_ref())
-    }
-
     /// Blocks other compactions while the returned guard exists, and waits for the running ones.
     /// The block comes first: otherwise each running compaction is followed by the next, and there
     /// is always one.

@@ -64,7 +64,7 @@ impl DbInner {
         if log.number() > last {
             return Some(*log);
         }
-        // Another log was created while this one was.
+        // A writer created a log with a larger number meanwhile.
         let _ = self.fs.remove(&names::log_path(&self.dir, log.number()));
         None
     }

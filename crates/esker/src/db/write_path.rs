@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::pending_wal::NEXT_LOG_FROM;
 use super::stall_list::StallCause;
 use super::state::{DbInner, Frozen, NextLog, Queue};
-use super::write_throttle::{PACED_MIN, SLEEP};
+use super::write_throttle::PACED_MIN;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
 use crate::base::workers::JobClass;
@@ -23,11 +23,8 @@ use crate::perf;
 use crate::txn::footprint::Footprint;
 use crate::wal::LogWriter;
 use crate::write::commit::LARGE_BYTES;
-use crate::write::pressure;
 use crate::write::writer_state::{CommitHooks, WriterState};
 
-/// Maximum delay of one write by the debt throttle, in ns.
-const SLOWED_NS_MAX: u64 = 50_000_000;
 /// Number of range tombstones that makes a memtable full. The first reader after a `delete_range`
 /// may build a set of all of them, which takes a few ms. A flush drops the entries that they cover.
 const RANGE_DELETES_MAX: usize = 4096;
@@ -139,61 +136,39 @@ impl DbInner {
         self.slow_down(bytes, deadline)
     }
 
-    /// Throttles the writer: sleeps while the active memtable fills so fast that its room would not
-    /// last until the flush ends.
+    /// Sleeps while the active memtable fills so fast that its room would not last until the flush
+    /// ends.
     #[cold]
-    pub(super) fn delay_near_stall(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
-        let written = self.write_throttle.unpaced_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if written < pressure::PACE_BYTES {
-            return Ok(());
-        }
-        let written = self.write_throttle.unpaced_bytes.swap(0, Ordering::Relaxed);
-        if written < pressure::PACE_BYTES {
-            // Another writer was faster and has counted these bytes.
-            self.write_throttle.unpaced_bytes.fetch_add(written, Ordering::Relaxed);
-            return Ok(());
-        }
+    fn delay_near_stall(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
+        let Some(written) = self.write_throttle.count_unpaced(bytes) else { return Ok(()) };
         let now = Instant::now();
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let room = full.saturating_sub(self.read_state.load().active_bytes());
         let due = self.write_throttle.due(now, written, room, full);
         let is_due_later = due.saturating_duration_since(now) > PACED_MIN;
         let end = deadline.map_or(due, |deadline| due.min(deadline));
-        let mut left = end.saturating_duration_since(now);
-        // The sleep ends early when the flush does.
-        while left > PACED_MIN && self.write_throttle.is_near_stall() {
-            crate::base::sync::thread::sleep(left.min(SLEEP));
-            left = end.saturating_duration_since(Instant::now());
-        }
+        self.write_throttle.sleep_until(end);
         self.note_slowed(now.elapsed());
         let missed = is_due_later && end < due;
-        match self.slowdown().filter(|_| missed && self.write_throttle.is_near_stall()) {
-            Some(slowdown) => Err(self.busy(&slowdown)),
-            None => Ok(()),
+        if !missed || !self.write_throttle.is_near_stall() {
+            return Ok(());
         }
+        self.slowdown().map_or(Ok(()), |slowdown| Err(self.busy(&slowdown)))
     }
 
     /// Counts a delay of a writer.
-    pub(super) fn note_slowed(&self, duration: Duration) {
+    fn note_slowed(&self, duration: Duration) {
         self.counters.slowed_us.add(duration.as_micros() as u64);
         perf::count(|counts| counts.throttle_ns += perf::nanos(duration));
     }
 
     /// Records whether the next full memtable would make writers wait. The queue is locked.
     pub fn update_near_stall(&self, frozen: usize) {
-        let near = !self.is_manual_background()
-            && frozen >= self.options.load().frozen_memtables_max as usize;
-        let mut times = self.write_throttle.times.lock();
-        if near {
-            times.near_since.get_or_insert_with(Instant::now);
-        } else {
-            (times.due, times.room_bytes, times.near_since) = (None, None, None);
-        }
-        drop(times);
-        self.write_throttle.near_stall.store(near, Ordering::Relaxed);
+        let most = self.options.load().frozen_memtables_max as usize;
+        self.write_throttle.set_near_stall(!self.is_manual_background() && frozen >= most);
     }
 
-    /// Sleeps for the delay of the debt throttle, in portions that a timer can keep.
+    /// Sleeps for the delay that the debt asks for, together with that of earlier writes.
     #[inline]
     fn slow_down(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         let debt = self.debt_bytes.load(Ordering::Relaxed);
@@ -201,27 +176,20 @@ impl DbInner {
         if debt <= limit / 2 || self.is_manual_background() {
             return Ok(());
         }
-        // Limits the delay of one write, whatever its size.
-        let delay = pressure::delay_ns(debt, limit, bytes).min(SLOWED_NS_MAX);
-        let owed = self.pending_delay_ns.fetch_add(delay, Ordering::Relaxed) + delay;
-        if owed < 500_000 {
+        let Some((own, owed)) = self.write_throttle.add_delay(debt, limit, bytes) else {
             return Ok(());
-        }
-        self.pending_delay_ns.store(0, Ordering::Relaxed);
-        let owed = Duration::from_nanos(owed);
+        };
         let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
         let slept = left.map_or(owed, |left| left.min(owed));
         crate::base::sync::thread::sleep(slept);
         self.note_slowed(slept);
-        match self.slowdown().filter(|_| slept < owed) {
-            Some(slowdown) => {
-                // The delay of earlier writes is still owed, that of this write is not.
-                let rest = owed.saturating_sub(slept + Duration::from_nanos(delay));
-                self.pending_delay_ns.fetch_add(rest.as_nanos() as u64, Ordering::Relaxed);
-                Err(self.busy(&slowdown))
-            }
-            None => Ok(()),
+        if slept == owed {
+            return Ok(());
         }
+        let Some(slowdown) = self.slowdown() else { return Ok(()) };
+        // The delay of earlier writes is still owed, that of this write is not.
+        self.write_throttle.owe(owed.saturating_sub(slept + own));
+        Err(self.busy(&slowdown))
     }
 
     /// Makes the memtables of `writer` immutable and starts empty ones with a log of their own.
@@ -397,9 +365,6 @@ impl CommitHooks for DbInner {
     }
 
     fn wait_recovered(&self, deadline: Option<Instant>) -> Result<()> {
-        if deadline.is_none() {
-            return self.wait_for_recovered_memtables();
-        }
         let text = "the first sync waits for the memtables that the opening recovered";
         self.wait_until_flushed(StallCause::Flush(text), deadline, |queue| queue.recovered == 0)
     }

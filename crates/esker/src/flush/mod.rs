@@ -28,7 +28,7 @@ pub fn write_tables(
     let kept = deletes.to_tombstones_seen(order, &rules.seqnos());
     let rewrite = Rewrite::new(order.clone(), rules, deletes.clone());
     let mut output = Output::new(config, Vec::new(), kept);
-    match walk(&mut memtable.cursor(), rewrite, &mut output) {
+    match write_kept(&mut memtable.cursor(), rewrite, &mut output) {
         Ok(()) => output.finish(),
         Err(error) => {
             output.abandon();
@@ -38,7 +38,11 @@ pub fn write_tables(
 }
 
 /// Scans `cursor` and adds to `output` what `rewrite` keeps.
-fn walk(cursor: &mut impl Cursor, mut rewrite: Rewrite<'_>, output: &mut Output) -> Result<()> {
+fn write_kept(
+    cursor: &mut impl Cursor,
+    mut rewrite: Rewrite<'_>,
+    output: &mut Output,
+) -> Result<()> {
     cursor.seek_to_first()?;
     while cursor.valid() {
         let (key, seqno, kind) = (cursor.key(), cursor.seqno(), cursor.kind());

@@ -50,7 +50,7 @@ pub struct MergeCursor {
     /// Position of the merge at the last change of direction.
     pivot: Vec<u8>,
     /// Seek target of the deferred children.
-    sought: (Vec<u8>, SeqNo),
+    seek_target: (Vec<u8>, SeqNo),
 }
 
 impl MergeCursor {
@@ -66,7 +66,7 @@ impl MergeCursor {
             top: 0,
             forward: true,
             pivot: Vec::new(),
-            sought: (Vec::new(), 0),
+            seek_target: (Vec::new(), 0),
         }
     }
 
@@ -183,12 +183,12 @@ impl MergeCursor {
     /// Materializes deferred children until the first list entry is not deferred.
     #[cold]
     fn load_first(&mut self) -> Result<()> {
-        let (key, seqno) = (std::mem::take(&mut self.sought.0), self.sought.1);
+        let (key, seqno) = (std::mem::take(&mut self.seek_target.0), self.seek_target.1);
         let mut done = Ok(true);
         while self.is_late() && done.is_ok() {
             done = self.materialize(&key, seqno);
         }
-        self.sought.0 = key;
+        self.seek_target.0 = key;
         done.map(drop)
     }
 
@@ -267,8 +267,8 @@ impl Cursor for MergeCursor {
             .iter_mut()
             .for_each(|entry| *entry = self.entry(entry.child as usize, entry.deferred));
         if sorted.iter().any(|entry| entry.deferred) {
-            super::copy_into(&mut self.sought.0, key);
-            self.sought.1 = seqno;
+            super::copy_into(&mut self.seek_target.0, key);
+            self.seek_target.1 = seqno;
         }
         self.sort(sorted);
         Ok(self.is_late())
@@ -346,7 +346,7 @@ impl Cursor for MergeCursor {
         self.valid = false;
         self.sorted.clear();
         super::empty(&mut self.pivot);
-        super::empty(&mut self.sought.0);
+        super::empty(&mut self.seek_target.0);
         self.children.iter_mut().for_each(|child| child.release());
     }
 

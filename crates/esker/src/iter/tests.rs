@@ -406,7 +406,7 @@ fn range_tombstone_covers_only_older_entries() {
 #[test]
 fn few_versions_are_stepped_and_many_are_sought() {
     let order = KeyOrder::default();
-    for (newer, older, sought) in [(0, 0, false), (8, 8, false), (9, 0, true), (0, 9, true)] {
+    for (newer, older, seeks) in [(0, 0, false), (8, 8, false), (9, 0, true), (0, 9, true)] {
         let mut entries = Vec::new();
         for key in [b"a", b"b", b"c"] {
             for seqno in 100 - older..=100 + newer {
@@ -426,7 +426,7 @@ fn few_versions_are_stepped_and_many_are_sought() {
             }
             Ok(keys)
         };
-        assert_eq!(walk().ok(), (!sought).then_some(3), "{newer} newer, {older} older");
+        assert_eq!(walk().ok(), (!seeks).then_some(3), "{newer} newer, {older} older");
     }
 }
 

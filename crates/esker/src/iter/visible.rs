@@ -221,7 +221,7 @@ impl<C: Cursor> VisibleCursor<C> {
     #[inline]
     pub fn value(&self) -> &[u8] {
         match &self.batch {
-            Some(walk) => walk.batch.rows.value(walk.row),
+            Some(at) => at.batch.rows.value(at.row),
             None if self.place == Place::Source => self.source.value(),
             None => self.special_value(),
         }
@@ -358,8 +358,8 @@ impl<C: Cursor> VisibleCursor<C> {
         if !self.valid {
             return Ok(());
         }
-        let walked = self.batch.is_some();
-        if walked {
+        let in_batch = self.batch.is_some();
+        if in_batch {
             self.end_batch();
         }
         self.valid = false;
@@ -368,7 +368,7 @@ impl<C: Cursor> VisibleCursor<C> {
                 copy_into(&mut self.saved_key, self.source.key());
             }
             self.source.seek_before(&self.saved_key, SEQNO_MAX)?;
-        } else if walked {
+        } else if in_batch {
             self.source.prev()?;
         }
         self.forward = false;
@@ -485,8 +485,8 @@ impl<C: Cursor> VisibleCursor<C> {
     /// lookup. Returns `None` at the end of the data or of the step budget.
     #[cold]
     fn skip_tombstones(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
-        let walked = Some((dead, dead + self.tombstones_step));
-        let Some(skip_state) = self.skips.as_deref_mut() else { return Ok(walked) };
+        let in_batch = Some((dead, dead + self.tombstones_step));
+        let Some(skip_state) = self.skips.as_deref_mut() else { return Ok(in_batch) };
         skip_state.lookups += 1;
         let key = self.source.key();
         if let Some(hint) = skip_state.hints.find(&self.order, key, skip_state.as_of) {
@@ -506,7 +506,7 @@ impl<C: Cursor> VisibleCursor<C> {
             skip_state.stopped_at = Some(Arc::from(key));
             return Ok(None);
         }
-        Ok(walked)
+        Ok(in_batch)
     }
 
     /// Steps over a version newer than the snapshot, or over all such versions of its key when

@@ -22,7 +22,8 @@ use crate::tree::tables::Tables;
 /// Number of tables whose filters are prefetched before the first filter is checked.
 const TABLES_AT_ONCE: usize = 8;
 
-/// Time of a lookup that is not at a snapshot: the present, once it is needed.
+/// Stands for the present time. A lookup that is not at a snapshot reads the clock only if it finds
+/// a pair that expires.
 pub const NOW: u64 = u64::MAX;
 
 /// Parameters of a lookup.
@@ -88,7 +89,7 @@ impl Found<'_> {
         }
     }
 
-    /// Returns a put that expires without the time at the beginning of its value, and the time.
+    /// Splits a put that expires: returns its time, and the put without the time in its value.
     fn split_time(self) -> (u64, Self) {
         match self {
             Found::Memtable(hit) => (expiry::split(hit.value()).0, Found::Expiring(hit)),

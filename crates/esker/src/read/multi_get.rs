@@ -80,33 +80,34 @@ impl<'v> Lookup<'v> {
         keys: &[K],
         found: &mut [Option<Slice>],
     ) -> Result<()> {
-        let sought = PendingKey { key: b"", hash: 0, tables: [None; TABLES_MAX], step: Step::Done };
-        let mut group = [sought; KEYS_AT_ONCE];
+        let pending =
+            PendingKey { key: b"", hash: 0, tables: [None; TABLES_MAX], step: Step::Done };
+        let mut group = [pending; KEYS_AT_ONCE];
         let group = &mut group[..keys.len()];
-        for (sought, key) in group.iter_mut().zip(keys) {
-            sought.key = key.as_ref();
-            sought.hash = key_hash(sought.key);
-            read_state.memtables().for_each(|memtable| memtable.prefetch_filter(sought.hash));
+        for (pending, key) in group.iter_mut().zip(keys) {
+            pending.key = key.as_ref();
+            pending.hash = key_hash(pending.key);
+            read_state.memtables().for_each(|memtable| memtable.prefetch_filter(pending.hash));
         }
-        for (sought, value) in group.iter_mut().zip(&mut *found) {
-            sought.step = self.find_tables(read_state, sought, value)?;
+        for (pending, value) in group.iter_mut().zip(&mut *found) {
+            pending.step = self.find_tables(read_state, pending, value)?;
         }
-        for sought in &mut *group {
-            if let Step::Tables = sought.step {
-                sought.step = sought.ask_filters();
+        for pending in &mut *group {
+            if let Step::Tables = pending.step {
+                pending.step = pending.ask_filters();
             }
         }
-        for sought in &mut *group {
-            if let Step::Index(candidate, fetch) = sought.step {
-                let block = candidate.table.finish_fetch(sought.key, fetch);
-                sought.step = Step::Block(candidate, block);
+        for pending in &mut *group {
+            if let Step::Index(candidate, fetch) = pending.step {
+                let block = candidate.table.finish_fetch(pending.key, fetch);
+                pending.step = Step::Block(candidate, block);
             }
         }
-        for (sought, value) in group.iter().zip(found) {
-            match sought.step {
+        for (pending, value) in group.iter().zip(found) {
+            match pending.step {
                 Step::Block(candidate, block) => {
-                    *value = match self.find_in_block(sought, candidate, block)? {
-                        TableGet::Merge => self.get(read_state, sought.key)?,
+                    *value = match self.find_in_block(pending, candidate, block)? {
+                        TableGet::Merge => self.get(read_state, pending.key)?,
                         found => found.found(),
                     };
                     if let Some(value) = value {
@@ -114,7 +115,7 @@ impl<'v> Lookup<'v> {
                         prefetch_bytes(value.as_ptr().addr(), bytes);
                     }
                 }
-                Step::Alone => *value = self.get(read_state, sought.key)?,
+                Step::Alone => *value = self.get(read_state, pending.key)?,
                 _ => {}
             }
         }
@@ -126,10 +127,10 @@ impl<'v> Lookup<'v> {
     fn find_tables(
         &self,
         read_state: &'v ReadState,
-        sought: &mut PendingKey<'v, '_>,
+        pending: &mut PendingKey<'v, '_>,
         value: &mut Option<Slice>,
     ) -> Result<Step<'v>> {
-        let PendingKey { key, hash, .. } = *sought;
+        let PendingKey { key, hash, .. } = *pending;
         for memtable in read_state.memtables() {
             if memtable.covering(key, self.seqno).is_some() {
                 return Ok(Step::Alone);
@@ -143,7 +144,7 @@ impl<'v> Lookup<'v> {
                 return Ok(Step::Done);
             }
         }
-        let mut places = sought.tables.iter_mut();
+        let mut places = pending.tables.iter_mut();
         for (level, fragment) in read_state.version.fragments_holding(key) {
             let Some(place) = places.next() else { return Ok(Step::Alone) };
             let table = self.tables.get(&fragment.file)?;
@@ -159,16 +160,16 @@ impl<'v> Lookup<'v> {
     /// Reads a key from `block` of `candidate`, or else from the older candidate tables.
     fn find_in_block(
         &self,
-        sought: &PendingKey<'v, '_>,
+        pending: &PendingKey<'v, '_>,
         Candidate { place, level, table }: Candidate<'v>,
         block: usize,
     ) -> Result<TableGet<Slice>> {
-        let result = table.get_from_block(block, sought.key, self.seqno, self.fill_cache, None)?;
+        let result = table.get_from_block(block, pending.key, self.seqno, self.fill_cache, None)?;
         if let TableGet::Found(hit) = result {
             return Ok(self.count_and_take(level, hit, 0, &mut Found::pin));
         }
-        for (level, table) in sought.tables[place + 1..].iter().flatten() {
-            let key = (sought.key, sought.hash);
+        for (level, table) in pending.tables[place + 1..].iter().flatten() {
+            let key = (pending.key, pending.hash);
             if let Some(result) = self.get_in_table(*level, table, key, &mut 0, &mut Found::pin)? {
                 return Ok(result);
             }

@@ -529,13 +529,13 @@ impl DoubleEndedIterator for DbIterator {
 
 /// Moves to the first key after `key`, or with `forward` false to the last key before it.
 fn seek_past(cursor: &mut PooledIterGuard, key: &[u8], forward: bool) -> Result<()> {
-    let sought = if forward { cursor.seek(key) } else { cursor.seek_for_prev(key) };
+    let outcome = if forward { cursor.seek(key) } else { cursor.seek_for_prev(key) };
     // A failure of the merge operator on the excluded key is no failure.
-    let is_placed = sought.is_ok() || cursor.is_on_failure();
+    let is_placed = outcome.is_ok() || cursor.is_on_failure();
     if is_placed && cursor.valid() && same_key(cursor.order(), cursor.key(), key) {
         return if forward { cursor.next() } else { cursor.prev() };
     }
-    sought
+    outcome
 }
 
 /// Returns whether `key` has not passed `end` in the given direction.

@@ -68,7 +68,7 @@ impl Table {
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<TableInfo>> {
         let meta = Meta::read(&*self.file()?, &self.source, &self.config)?;
-        let mut walk = CheckState {
+        let mut state = CheckState {
             summary: Summary::new(self.source.table_id),
             first_key: Vec::new(),
             last_key: Vec::new(),
@@ -77,7 +77,7 @@ impl Table {
         for at in 0..meta.index.count() {
             let stays = keep.blocks && self.has_room(at, meta.index.raw_bytes(at));
             let block = self.read_block(at, stays)?;
-            self.check_block(&meta, at, &block, &mut walk)?;
+            self.check_block(&meta, at, &block, &mut state)?;
             if keep.sketches {
                 self.add_sketch(at, &block);
             }
@@ -89,13 +89,17 @@ impl Table {
                 return Ok(None);
             }
         }
-        let keys = (walk.summary.entries() > 0)
-            .then_some((walk.first_key.as_slice(), walk.last_key.as_slice()));
+        let keys = (state.summary.entries() > 0)
+            .then_some((state.first_key.as_slice(), state.last_key.as_slice()));
         let mut tombstones = Vec::new();
         // `Meta::read` has already validated the encoding.
         let _ = decode_range_deletes(&meta.tombstones, |tombstone| tombstones.push(tombstone));
-        let info =
-            walk.summary.finish(self.order(), keys, tombstones.into_iter(), self.source.size_bytes);
+        let info = state.summary.finish(
+            self.order(),
+            keys,
+            tombstones.into_iter(),
+            self.source.size_bytes,
+        );
         let stated = &meta.properties.info;
         if info != *stated {
             let message = format!("the properties state {stated:?}, the file holds {info:?}");
@@ -148,7 +152,7 @@ impl Table {
         meta: &Meta,
         at: usize,
         block: &Block,
-        walk: &mut CheckState,
+        state: &mut CheckState,
     ) -> Result<()> {
         let order = self.order();
         let wrong = |what: &str| {
@@ -159,11 +163,11 @@ impl Table {
             let row =
                 if i == 0 { block.load(i, &mut buf) } else { block.step_forward(i, &mut buf) };
             let key = buf.key();
-            if walk.summary.entries() == 0 {
-                walk.first_key.extend_from_slice(key);
+            if state.summary.entries() == 0 {
+                state.first_key.extend_from_slice(key);
             } else {
-                let step = order.compare(&walk.last_key, key);
-                if step.is_gt() || (step.is_eq() && row.seqno() >= walk.last_seqno) {
+                let step = order.compare(&state.last_key, key);
+                if step.is_gt() || (step.is_eq() && row.seqno() >= state.last_seqno) {
                     return wrong("entries are out of order");
                 }
             }
@@ -173,12 +177,12 @@ impl Table {
             if !meta.filter.may_contain(key, super::key_hash(key)) {
                 return wrong("the filter excludes a key of the table");
             }
-            walk.summary.add(key, row.seqno(), row.kind(), block.value(row));
-            walk.last_key.clear();
-            walk.last_key.extend_from_slice(key);
-            walk.last_seqno = row.seqno();
+            state.summary.add(key, row.seqno(), row.kind(), block.value(row));
+            state.last_key.clear();
+            state.last_key.extend_from_slice(key);
+            state.last_seqno = row.seqno();
         }
-        if order.compare(&walk.last_key, meta.index.key(at)).is_gt() {
+        if order.compare(&state.last_key, meta.index.key(at)).is_gt() {
             return wrong("a key sorts after the keys of its block");
         }
         Ok(())

@@ -205,9 +205,15 @@ impl VersionEdit {
     /// Encodes the edit.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        self.encode_to(&mut out);
+        out
+    }
+
+    /// Appends the encoded edit to `out`.
+    pub fn encode_to(&self, out: &mut Vec<u8>) {
         if let Some(name) = &self.comparator {
             out.push(COMPARATOR);
-            put_bytes(&mut out, name.as_bytes());
+            put_bytes(out, name.as_bytes());
         }
         let numbers = [
             (NEXT_FILE, self.next_file),
@@ -220,27 +226,26 @@ impl VersionEdit {
         for (tag, number) in numbers {
             if let Some(number) = number {
                 out.push(tag);
-                put_varint(&mut out, number);
+                put_varint(out, number);
             }
         }
         if let Some((number, bytes)) = self.closed_wal {
             out.push(CLOSED_WAL);
-            put_varint(&mut out, number);
-            put_varint(&mut out, bytes);
+            put_varint(out, number);
+            put_varint(out, bytes);
         }
         for change in &self.catalog {
             out.push(CATALOG);
-            change.encode(&mut out);
+            change.encode(out);
         }
-        self.encode_tree(&mut out);
+        self.encode_tree(out);
         for (tree, edit) in &self.others {
             let mut content = Vec::new();
             edit.encode_tree(&mut content);
             out.push(OTHER_TREE);
-            put_varint(&mut out, u64::from(*tree));
-            put_bytes(&mut out, &content);
+            put_varint(out, u64::from(*tree));
+            put_bytes(out, &content);
         }
-        out
     }
 
     /// Appends the slices and bounds of one tree.

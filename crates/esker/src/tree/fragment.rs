@@ -62,16 +62,16 @@ impl FileMeta {
         self.reader.get()
     }
 
-    /// Calls `look` with the table, if it is open. Unlike [`FileMeta::opened`], finds a table that no
+    /// Calls `visit` with the table, if it is open. Unlike [`FileMeta::opened`], finds a table that no
     /// reader has used yet.
-    pub fn peek<R>(&self, look: impl FnOnce(&Table) -> R) -> Option<R> {
+    pub fn peek<R>(&self, visit: impl FnOnce(&Table) -> R) -> Option<R> {
         if let Some(table) = self.opened() {
-            return Some(look(table));
+            return Some(visit(table));
         }
         let waiting = self.waiting.lock();
         match waiting.as_ref() {
-            Some(table) => Some(look(table)),
-            None => self.opened().map(|table| look(table)),
+            Some(table) => Some(visit(table)),
+            None => self.opened().map(|table| visit(table)),
         }
     }
 

@@ -92,11 +92,13 @@ impl ManifestWriter {
 
     /// Appends an edit and syncs.
     pub fn append(&mut self, edit: &VersionEdit) -> Result<()> {
-        let payload = edit.encode();
-        let mut record = vec![0; 8];
-        record.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        // The edit is encoded in place. With long keys it can have many megabytes.
+        let mut record = vec![0; 12];
         record.extend_from_slice(&self.next_ordinal.to_le_bytes());
-        record.extend_from_slice(&payload);
+        let head_bytes = record.len();
+        edit.encode_to(&mut record);
+        let payload_bytes = (record.len() - head_bytes) as u32;
+        record[8..12].copy_from_slice(&payload_bytes.to_le_bytes());
         let sum = checksum(&record[8..], seed(self.store_id, self.number, self.len_bytes));
         record[..8].copy_from_slice(&sum.to_le_bytes());
         self.file

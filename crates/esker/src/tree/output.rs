@@ -50,7 +50,7 @@ pub struct OutputConfig {
 /// Slows an output down, by the number of bytes that it has written.
 pub type Pace = Box<dyn FnMut(u64) + Send>;
 
-/// Number of bytes that an output writes between two calls of its pace.
+/// Number of bytes that an output writes between two calls of its [`Pace`].
 const PACE_BYTES: u64 = 64 << 10;
 
 /// Open tables of files that no version references yet, with their blocks in the cache. Dropping it
@@ -66,8 +66,8 @@ impl Opened {
         Arc::new(Opened { tables: tables.clone(), list: Mutex::default() })
     }
 
-    /// Hands the open tables to `files`, which are sorted by number, for their readers. Evicts the
-    /// blocks of tables that are not among them. Returns the numbers of all tables in the list.
+    /// Gives each open table to its file in `files`, where readers find it. `files` are sorted by
+    /// number. Evicts the blocks of tables without such a file. Returns the numbers of all tables in the list.
     pub fn settle(&self, files: &[Arc<FileMeta>]) -> Vec<u64> {
         let list = std::mem::take(&mut *self.list.lock());
         let numbers = list.iter().map(Table::number).collect();

@@ -77,9 +77,8 @@ pub struct WriterState {
     pub others_bytes: u64,
     /// Sequence number of the next operation.
     pub next_seqno: SeqNo,
-    /// Whether the opening recovered operations from logs that may never become durable, and they may
-    /// not be in tables yet. A sync waits for these tables first, because it proves older operations
-    /// durable.
+    /// Whether recovered operations may not be in tables yet. Their logs may never become durable. A
+    /// sync waits for the tables, because it promises that all older operations are durable.
     pub recovered: bool,
     /// Whether the memtable holds operations that no log has.
     pub unlogged: bool,

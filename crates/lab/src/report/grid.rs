@@ -35,8 +35,8 @@ pub struct Figure {
     pub samples: Vec<f64>,
     /// Median of the samples; `None` without measurements.
     pub value: Option<f64>,
-    /// Advantage over the base engine's figure in the displayed unit: above 1 is better, for units
-    /// where more is better and for units where less is better.
+    /// Advantage over the base engine's figure in the displayed unit. Above 1 is better, also for
+    /// units where less is better.
     pub ratio: Option<Ratio>,
     /// Reason for a missing value, or a problem with it.
     pub note: Option<String>,

@@ -62,8 +62,8 @@ impl<'a> Search<'a> {
         self.starts.iter().any(|start| !self.tried.contains(start))
     }
 
-    /// Returns the next set to try, near `best`, which is none of the sets before; `None` if no
-    /// such set is found.
+    /// Returns the next set to try. It is near `best` and differs from all earlier sets. Returns
+    /// `None` if no such set is found.
     pub fn next(&mut self, best: &Setting) -> Option<Setting> {
         while let Some(start) = self.starts.pop() {
             if self.tried.insert(start.clone()) {

@@ -91,7 +91,7 @@ fn pair_of(
     value: usize,
 ) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
     if row.len() != fields {
-        return Err(format!("found {} fields, expected {fields} as in the header", row.len()));
+        return Err(format!("number of fields: {}, expected {fields} as in the header", row.len()));
     }
     let (key, value) = (row.get(key).unwrap_or_default(), row.get(value).unwrap_or_default());
     if key.is_empty() {

@@ -1,9 +1,11 @@
 //! What is run and judged: the subjects, the planted bugs, the parameters of a child process, and
 //! the keys of an operation.
 //!
-//! Invariants: a child's parameters survive the way over its command line. Keys move on with the
-//! number of started operations, also over the children of a history, so each key has a bounded
-//! number of operations, and keys in use exist before and after each death.
+//! Invariants:
+//! * A child's parameters survive the way over its command line.
+//! * The number of started operations of a history, over all of its children, selects the keys in
+//!   use. So each key has a bounded number of operations, and the next child uses keys that the
+//!   last one has used.
 
 use std::path::PathBuf;
 

@@ -147,7 +147,7 @@ impl<'a> Access<'a> {
                 |write: &Write| part.put_in(self.store.keyspace(place), &write.key, &write.value);
             match writes.try_for_each(put).and_then(|()| part.commit()) {
                 Err(error) if committed == 0 => return Err(error),
-                // The bug: it has promised the whole.
+                // The bug: the commit succeeds, although only a part was written.
                 _ => committed += 1,
             }
             (0..20).for_each(|_| std::thread::yield_now());

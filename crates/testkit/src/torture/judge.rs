@@ -252,7 +252,7 @@ mod tests {
         None,
         /// An operation in a keyspace other than the default one is missing.
         Torn,
-        /// The total is that of before the transaction.
+        /// The total lacks the last transaction.
         LostUpdate,
     }
 

@@ -24,13 +24,13 @@ pub struct RangeDeleteRun {
 }
 
 /// A set and its visible key range `[lo, hi)`. A bound of `None` is infinite.
-pub type Shown<'a> = (&'a Arc<RangeDeletes>, Option<&'a [u8]>, Option<&'a [u8]>);
+pub type RestrictedSet<'a> = (&'a Arc<RangeDeletes>, Option<&'a [u8]>, Option<&'a [u8]>);
 
 impl RangeDeleteRun {
     /// Arranges the sets of `shown` in the minimum number of runs.
     pub fn new_runs<'a>(
         order: &KeyOrder,
-        shown: impl Iterator<Item = Shown<'a>>,
+        shown: impl Iterator<Item = RestrictedSet<'a>>,
     ) -> Vec<RangeDeleteRun> {
         let mut slices: Vec<Slice> = shown.filter_map(|shown| Slice::new(order, shown)).collect();
         slices.sort_by(|a, b| order.compare(&a.extent.0, &b.extent.0));
@@ -66,7 +66,7 @@ impl RangeDeleteRun {
 
 impl Slice {
     /// Returns `None` if no covered key is visible.
-    fn new(order: &KeyOrder, (set, lo, hi): Shown<'_>) -> Option<Slice> {
+    fn new(order: &KeyOrder, (set, lo, hi): RestrictedSet<'_>) -> Option<Slice> {
         let (start, end) = set.extent()?;
         let all = super::RangeDeleteRef { start, end, seqno: 0 }.clamp(order, lo, hi)?.to_owned();
         Some(Slice { extent: (all.start, all.end), set: Arc::clone(set) })

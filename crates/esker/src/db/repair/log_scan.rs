@@ -25,7 +25,7 @@ pub enum Stop {
 }
 
 /// Result of a scan step.
-pub type Walked<T> = std::result::Result<T, Stop>;
+pub type Scanned<T> = std::result::Result<T, Stop>;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
@@ -93,7 +93,7 @@ impl Chain {
     }
 
     /// Moves to the next readable entry; returns `false` at the end.
-    pub fn advance(&mut self, salvage: &mut SalvageContext) -> Walked<bool> {
+    pub fn move_next(&mut self, salvage: &mut SalvageContext) -> Scanned<bool> {
         self.at += 1;
         while self.at >= self.rows.rows.len() {
             if !self.load(salvage)? {
@@ -106,7 +106,7 @@ impl Chain {
 
     /// Reads the next block, possibly of the next table. The block may turn out empty. Returns
     /// `false` at the end.
-    fn load(&mut self, salvage: &mut SalvageContext) -> Walked<bool> {
+    fn load(&mut self, salvage: &mut SalvageContext) -> Scanned<bool> {
         salvage.held.less(self.rows.rows.len());
         self.rows.clear();
         let Some(reading) = self.reading.as_mut() else {
@@ -183,7 +183,7 @@ impl Chain {
         }
     }
 
-    /// Returns the current key. Valid after `advance` has returned `true`.
+    /// Returns the current key. Valid after `move_next` has returned `true`.
     pub fn key(&self) -> &[u8] {
         self.rows.key(&self.rows.rows[self.at])
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::context::SalvageContext;
 use super::log_chain::LogChain;
-use super::log_scan::{Chain, Stop, Walked};
+use super::log_scan::{Chain, Scanned, Stop};
 use super::parts::{SalvagePart, chains, windows};
 use crate::base::checksum::checksum;
 use crate::base::key::{Kind, SeqNo};
@@ -355,7 +355,11 @@ impl Salvage {
         })
     }
 
-    fn try_merge_all(&mut self, level: usize, deletes: &Arc<RangeDeletes>) -> Walked<Vec<NewFile>> {
+    fn try_merge_all(
+        &mut self,
+        level: usize,
+        deletes: &Arc<RangeDeletes>,
+    ) -> Scanned<Vec<NewFile>> {
         while chains(&self.context.order, &self.parts).len() > WIDTH_MAX {
             self.parts.sort_by_key(|part| std::cmp::Reverse(part.age));
             for window in windows(&self.context.order, &self.parts, WIDTH_MAX) {
@@ -390,7 +394,7 @@ impl Salvage {
         level: usize,
         is_last: bool,
         deletes: &Arc<RangeDeletes>,
-    ) -> Walked<Vec<NewFile>> {
+    ) -> Scanned<Vec<NewFile>> {
         let mut all: Vec<Chain> =
             chains(&self.context.order, parts).into_iter().map(Chain::new).collect();
         let mut output = Output::new(self.output(level), Vec::new(), Vec::new());
@@ -398,10 +402,10 @@ impl Salvage {
         let (order, rules) = (self.context.order.clone(), keep_all(&counters));
         let rewrite = Rewrite::new(order, rules, deletes.clone());
         let mut sink = RepairSink { output: &mut output, is_last, pairs: 0, key: Vec::new() };
-        let walked = self.walk(&mut all, rewrite, &mut sink);
+        let kept = self.write_kept(&mut all, rewrite, &mut sink);
         self.pairs = sink.pairs;
         all.iter().for_each(|chain| self.context.held.less(chain.held()));
-        match walked {
+        match kept {
             Ok(()) => Ok(output.finish()?),
             Err(stop) => {
                 output.abandon();
@@ -410,16 +414,16 @@ impl Salvage {
         }
     }
 
-    fn walk(
+    fn write_kept(
         &mut self,
         all: &mut [Chain],
         mut rewrite: Rewrite<'_>,
         sink: &mut RepairSink<'_>,
-    ) -> Walked<()> {
+    ) -> Scanned<()> {
         // Sorted merge list: the chains with a current entry, in the order of their entries.
         let mut by_entry: Vec<usize> = Vec::with_capacity(all.len());
         for (at, chain) in all.iter_mut().enumerate() {
-            if chain.advance(&mut self.context)? {
+            if chain.move_next(&mut self.context)? {
                 by_entry.push(at);
             }
         }
@@ -433,7 +437,7 @@ impl Salvage {
                 rewrite.add(InputEntry { key, seqno, kind, value, bottom }, sink)?;
             }
             by_entry.remove(0);
-            if all[first].advance(&mut self.context)? {
+            if all[first].move_next(&mut self.context)? {
                 let moved = &all[first];
                 let to = by_entry.partition_point(|at| all[*at].compare(&order, moved).is_lt());
                 by_entry.insert(to, first);

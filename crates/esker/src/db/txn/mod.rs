@@ -1,14 +1,14 @@
 //! Transactions: several reads and writes that take effect together, at one moment, or not at all.
 //!
-//! The operations are collected in a batch ([`state`]), which the commit writes ([`commit`]) as
-//! [`Db::write`](crate::Db::write) would: its durability, its atomicity and its group commit are
-//! those of a batch. What a commit must check is its [footprint](crate::txn::footprint): what the
-//! transaction has written, and, if it is serializable, what it has read. The commit succeeds only
-//! if nothing of the footprint was written after the snapshot. So the committed transactions have
-//! an order, that of their commits, in which each could have run alone at its commit: with all of
-//! its reads under [`Isolation::Serializable`], and with its written keys under
-//! [`Isolation::Snapshot`]. A transaction that writes nothing could have run at its snapshot, so
-//! its commit checks nothing, unless something was read for an update: then it checks the reads.
+//! A transaction collects its operations in a batch ([`state`]). The commit ([`commit`]) writes the
+//! batch as [`Db::write`](crate::Db::write) does, with the same durability and atomicity. A commit
+//! checks its [footprint](crate::txn::footprint): the keys that the transaction has written and, if
+//! it is serializable, the keys that it has read. The commit succeeds only if no key of the
+//! footprint was written after the snapshot. Under [`Isolation::Serializable`] each transaction
+//! therefore gives the result that it would give if it ran alone at the moment of its commit. Under
+//! [`Isolation::Snapshot`] this holds for its written keys. A transaction that writes nothing gives
+//! the result of its snapshot. Its commit checks nothing, unless something was read for an update:
+//! then it checks the reads.
 //!
 //! **The check.** It runs under the writer state's lock, right before the batch is logged. The
 //! [oracle](crate::txn::oracle) of recent commits answers it from memory. Where the oracle is not
@@ -107,8 +107,8 @@ impl Db {
 }
 
 impl Transaction {
-    /// Returns the number of the transaction, which no other transaction of this opening has. The
-    /// messages about locks and deadlocks name it.
+    /// Returns the number of the transaction. It is unique until the store is closed. The messages
+    /// about locks and deadlocks name it.
     pub fn id(&self) -> u64 {
         self.shared.id
     }

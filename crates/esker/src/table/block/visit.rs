@@ -20,13 +20,13 @@ pub(super) fn visit_rows(
     let data = block.data();
     let (at, more) = match block.layout() {
         Layout::Columnar(columnar) => match columnar.even(data) {
-            Some(read) => walk(data, range, buf, visit, read),
-            None => {
-                walk(data, range, buf, visit, |at, buf| columnar.read(data, at, buf).value_span())
-            }
+            Some(read) => visit_with(data, range, buf, visit, read),
+            None => visit_with(data, range, buf, visit, |at, buf| {
+                columnar.read(data, at, buf).value_span()
+            }),
         },
         Layout::Delta(delta) => {
-            walk(data, range, buf, visit, |at, buf| delta.load(data, at, buf).value_span())
+            visit_with(data, range, buf, visit, |at, buf| delta.load(data, at, buf).value_span())
         }
     };
     VisitResult { at, row: block.load(at, buf), more }
@@ -35,7 +35,7 @@ pub(super) fn visit_rows(
 /// Visits the rows. Returns the last visited row and whether another row is wanted. `read` puts a
 /// row's key in the buffer and returns the start and length of its value.
 #[inline]
-fn walk(
+fn visit_with(
     data: &[u8],
     range: RowRange,
     buf: &mut KeyBuf,

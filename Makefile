@@ -4,6 +4,7 @@
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
+.PHONY: jar javatest javabench kafkatest
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -111,3 +112,15 @@ pytest: ## that wheel, tested from Python
 
 overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
 	WHEEL=must scripts/overhead.sh
+
+jar:    ## target/jvm/: Esker for Java 17 and for Kafka Streams; needs a JDK and Maven
+	JAVA=must scripts/java.sh jar
+
+javatest: ## their tests in the long form: a million random operations, a hundred kills
+	JAVA=must LONG=yes scripts/java.sh test
+
+javabench: ## put and get from Java beside RocksDB's Java library, and what a call costs
+	JAVA=must scripts/java.sh bench
+
+kafkatest: ## Kafka's own tests of stores and of its DSL on Esker
+	JAVA=must DSL=yes scripts/java.sh kafka

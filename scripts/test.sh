@@ -17,6 +17,7 @@ bindings)
     step scripts/capi.sh test
     step scripts/install.sh test
     step scripts/wheel.sh test
+    step scripts/java.sh test
     step scripts/dropin.sh
     step env SEQUENCES=50 scripts/rocksdb-suite.sh
     exit 0

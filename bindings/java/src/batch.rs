@@ -38,12 +38,7 @@ pub fn with_scratch<R>(body: impl FnOnce(&mut Batch) -> R) -> R {
 }
 
 /// Appends the operations of a packed batch to `batch`.
-pub fn unpack(
-    mut bytes: &[u8],
-    part: &Part,
-    others: &[&Part],
-    batch: &mut Batch,
-) -> Outcome<()> {
+pub fn unpack(mut bytes: &[u8], part: &Part, others: &[&Part], batch: &mut Batch) -> Outcome<()> {
     while let Some((head, rest)) = bytes.split_first_chunk::<3>() {
         bytes = rest;
         let number = u16::from_le_bytes([head[1], head[2]]) as usize;

@@ -169,20 +169,13 @@ impl Env {
             if array.is_null() || (jni!(self, v1_1.GetArrayLength, array) as usize) < len {
                 return Err(Failure::invalid("a range is outside of its array"));
             }
-            let start =
-                jni!(self, v1_2.GetPrimitiveArrayCritical, array, std::ptr::null_mut());
+            let start = jni!(self, v1_2.GetPrimitiveArrayCritical, array, std::ptr::null_mut());
             if start.is_null() {
                 return Err(Failure::new(INTERNAL, "the virtual machine has no memory"));
             }
             let bytes = std::slice::from_raw_parts(start.cast::<u8>(), len);
             let outcome = catch_unwind(AssertUnwindSafe(|| read(bytes)));
-            jni!(
-                self,
-                v1_2.ReleasePrimitiveArrayCritical,
-                array,
-                start,
-                jni_sys::JNI_ABORT
-            );
+            jni!(self, v1_2.ReleasePrimitiveArrayCritical, array, start, jni_sys::JNI_ABORT);
             outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)))
         }
     }
@@ -292,8 +285,7 @@ pub fn items(mut bytes: &[u8]) -> Outcome<Vec<&[u8]>> {
 pub fn item<'a>(bytes: &mut &'a [u8]) -> Outcome<&'a [u8]> {
     let torn = || Failure::invalid("a packed array is torn");
     let (len, rest) = bytes.split_first_chunk().ok_or_else(torn)?;
-    let (item, rest) =
-        rest.split_at_checked(u32::from_le_bytes(*len) as usize).ok_or_else(torn)?;
+    let (item, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize).ok_or_else(torn)?;
     *bytes = rest;
     Ok(item)
 }
@@ -327,7 +319,7 @@ macro_rules! natives {
         -> $result:ty, $none:expr; $body:block )+) => { $(
         $(#[$doc])*
         #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments)]
+        #[allow(clippy::too_many_arguments, clippy::unit_arg)]
         pub extern "system" fn $name(
             raw: *mut jni_sys::JNIEnv,
             _class: jni_sys::jclass,

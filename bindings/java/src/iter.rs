@@ -36,10 +36,7 @@ impl Given for Walk {
 }
 
 impl Walk {
-    fn with<R>(
-        &self,
-        body: impl FnOnce(&mut Cursor, &mut Vec<u8>) -> Outcome<R>,
-    ) -> Outcome<R> {
+    fn with<R>(&self, body: impl FnOnce(&mut Cursor, &mut Vec<u8>) -> Outcome<R>) -> Outcome<R> {
         if self.store.is_closed() {
             return Err(Failure::closed("the store of the iterator was closed"));
         }
@@ -79,12 +76,7 @@ fn append(pairs: &mut Vec<u8>, room: usize, key: &[u8], value: &[u8]) -> bool {
 }
 
 /// Fills `pairs` with the pairs from the cursor on, and moves the cursor behind them.
-fn collect(
-    cursor: &mut Cursor,
-    pairs: &mut Vec<u8>,
-    room: usize,
-    is_forward: bool,
-) -> Outcome<()> {
+fn collect(cursor: &mut Cursor, pairs: &mut Vec<u8>, room: usize, is_forward: bool) -> Outcome<()> {
     let mut visit = |key: &[u8], value: &[u8]| match append(pairs, room, key, value) {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),

@@ -5,9 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use esker::{
-    Db, METRICS, Options, Runtime, RuntimeOptions, built_in_merge_operator,
-};
+use esker::{Db, METRICS, Options, Runtime, RuntimeOptions, built_in_merge_operator};
 use esker_bindings::handle::Handle;
 use jni_sys::{jboolean, jbyteArray, jlong, jlongArray};
 

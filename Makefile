@@ -4,7 +4,7 @@
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
-.PHONY: jar javatest javabench kafkatest
+.PHONY: jar javatest javabench kafkatest kafka-demo
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -124,3 +124,6 @@ javabench: ## put and get from Java beside RocksDB's Java library, and what a ca
 
 kafkatest: ## Kafka's own tests of stores and of its DSL on Esker
 	JAVA=must DSL=yes scripts/java.sh kafka
+
+kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
+	JAVA=must scripts/java.sh demo

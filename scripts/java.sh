@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds Esker for Java: target/jvm/esker/esker-*.jar, with the native library inside, and
 # target/jvm/esker-kafka-streams/. `test` also runs the tests, with LONG=yes in their long form, and
-# `kafka` Kafka's own tests of stores (DSL=yes: also those of the DSL). `bench` measures beside
-# RocksDB's Java library. If Java 17, Maven or an artifact cannot be had, prints a message and exits
+# `kafka` Kafka's own tests of versioned stores and a part of those of the DSL (DSL=yes: all). `demo`
+# kills an application under exactly-once. `bench` measures beside RocksDB's Java library. If Java 17, Maven or an artifact cannot be had, prints a message and exits
 # with 0, or with 1 if JAVA=must. NATIVE_PROFILE=dev builds the native library unoptimized.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -79,8 +79,12 @@ kafka)
     maven -DskipTests package
     scripts/kafka-suite.sh "$out"
     ;;
+demo)
+    maven -DskipTests package
+    scripts/kafka-demo.sh "$out"
+    ;;
 *)
-    echo "usage: scripts/java.sh [jar|test|bench|kafka]" >&2
+    echo "usage: scripts/java.sh [jar|test|bench|kafka|demo]" >&2
     exit 2
     ;;
 esac

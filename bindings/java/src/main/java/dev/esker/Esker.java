@@ -255,7 +255,7 @@ public final class Esker extends KeyValues implements AutoCloseable {
 
     /**
      * Returns the numbers of the store by their names, as {@code esker_user_ops}. A number of levels
-     * is the sum over the levels.
+     * is the sum over the levels. A number of seconds is in microseconds.
      *
      * @return a new map
      */

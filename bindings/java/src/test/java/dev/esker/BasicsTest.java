@@ -330,6 +330,18 @@ class BasicsTest {
     }
 
     @Test
+    void errorKindsAreThoseOfTheDocument() throws java.io.IOException {
+        Path document = Path.of(System.getProperty("esker.repository"), "docs", "errors.md");
+        List<String> kinds = Files.readAllLines(document).stream().filter(line -> line.startsWith("| `"))
+                .map(line -> line.split("`")[1]).filter(kind -> !kind.equals("key not found")).toList();
+        assertEquals(ErrorKind.values().length, kinds.size());
+        for (String kind : kinds) {
+            String name = kind.equals("i/o") ? "IO" : kind.toUpperCase(java.util.Locale.ROOT).replaceAll("[ -]", "_");
+            assertEquals(ErrorKind.valueOf(name), ErrorKind.of(kind));
+        }
+    }
+
+    @Test
     void leaksAreFreedAndCounted() throws InterruptedException {
         long before = Leaks.count();
         leak();

@@ -80,6 +80,11 @@ final class Space {
 
     /** Opens the store of a task, below its directory. */
     static Space open(String name, StateStoreContext context) {
+        return open(name, context, Transactions.changelogOf(name, context));
+    }
+
+    /** Opens the store of a task with this changelog, which may be null. */
+    static Space open(String name, StateStoreContext context, TopicPartition changelog) {
         Map<String, Object> configs = context.appConfigs();
         boolean isExactlyOnce = "exactly_once_v2".equals(configs.get("processing.guarantee"));
         boolean isTransactional = isExactlyOnce && Transactions.isReported(configs);
@@ -89,7 +94,7 @@ final class Space {
         try {
             Files.createDirectories(path.getParent());
             db = Esker.open(path, options);
-            Space space = new Space(name, db, isTransactional, Transactions.changelogOf(name, context));
+            Space space = new Space(name, db, isTransactional, changelog);
             space.begin(isExactlyOnce, context);
             return space;
         } catch (IOException | EskerException failed) {

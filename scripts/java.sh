@@ -2,8 +2,9 @@
 # Builds Esker for Java: target/jvm/esker/esker-*.jar, with the native library inside, and
 # target/jvm/esker-kafka-streams/. `test` also runs the tests, with LONG=yes in their long form, and
 # `kafka` Kafka's own tests of versioned stores and a part of those of the DSL (DSL=yes: all). `demo`
-# kills an application under exactly-once. `bench` measures beside RocksDB's Java library. If Java 17, Maven or an artifact cannot be had, prints a message and exits
-# with 0, or with 1 if JAVA=must. NATIVE_PROFILE=dev builds the native library unoptimized.
+# kills an application under exactly-once. `bench` measures beside RocksDB's Java library. If Java 17,
+# Maven or an artifact cannot be had, prints a message and exits with 0, or with 1 if JAVA=must.
+# NATIVE_PROFILE=dev builds the native library without its optimizations.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -54,11 +55,25 @@ maven() {
     grep -vE '^\S*$' "$log" | tail -n "${LINES_SHOWN:-0}" >&2 || true
 }
 
+# class_path: the libraries of Kafka Streams, for the documentation of the API.
+class_path() {
+    [ -e "$out/javadoc-lib/complete" ] || {
+        mvn -q -B -f bindings/kafka-streams/demo/pom.xml dependency:copy-dependencies \
+            -DincludeArtifactIds=kafka-streams,kafka-clients,slf4j-api \
+            -DoutputDirectory="$out/javadoc-lib" >&2 && touch "$out/javadoc-lib/complete"
+    }
+    find "$out/javadoc-lib" -name '*.jar' -printf '%p:'
+}
+
 mkdir -p "$out"
 native
 case "$what" in
 jar)
     maven -DskipTests package
+    for module in java kafka-streams; do
+        javadoc -quiet -Xdoclint:all -Werror --release 17 -d "$out/apidocs/$module" -encoding UTF-8 \
+            -cp "$out/esker/classes:$(class_path)" $(find "bindings/$module/src/main/java" -name '*.java')
+    done
     echo "java: $(ls "$out"/*/*.jar | tr '\n' ' ')" >&2
     ;;
 test)
@@ -71,6 +86,7 @@ test)
     ran=$(cat "$out"/*/surefire-reports/TEST-*.xml | grep -oE '<testsuite [^>]*' |
         grep -oE ' tests="[0-9]+"' | tr -dc '0-9\n' | awk '{ n += $1 } END { print n + 0 }')
     echo "java: $ran tests passed" >&2
+    scripts/kafka-suite.sh "$out"
     ;;
 bench)
     LINES_SHOWN=60 maven -pl java -Dtest=Bench -Desker.bench=yes -Desker.jvm.arguments=-Xmx1g test

@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.NavigableMap;
+import java.util.concurrent.atomic.LongAdder;
 
 /**
  * The pairs of a range in one direction: those of a store, with an overlay of newer writes over them.
@@ -14,13 +15,15 @@ final class Pairs implements AutoCloseable {
     private final EskerIterator stored;
     private final Iterator<Map.Entry<byte[], byte[]>> newer;
     private final boolean forward;
+    private final LongAdder readBytes;
     private Map.Entry<byte[], byte[]> nextNewer;
     private boolean isReady;
     private byte[] key;
     private byte[] value;
 
-    Pairs(EskerIterator stored, NavigableMap<byte[], byte[]> overlay, boolean forward) {
+    Pairs(EskerIterator stored, NavigableMap<byte[], byte[]> overlay, boolean forward, LongAdder readBytes) {
         this.stored = stored;
+        this.readBytes = readBytes;
         this.forward = forward;
         newer = (forward ? overlay : overlay.descendingMap()).entrySet().iterator();
         nextNewer = newer.hasNext() ? newer.next() : null;
@@ -44,6 +47,7 @@ final class Pairs implements AutoCloseable {
             if (order < 0) {
                 key = stored.key();
                 value = stored.value();
+                readBytes.add(key.length + value.length);
                 moveStored();
                 isReady = true;
                 return true;

@@ -19,6 +19,7 @@ import java.util.NavigableMap;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.LongAdder;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
@@ -58,6 +59,7 @@ final class Space {
     private volatile ConcurrentSkipListMap<byte[], byte[]> overlay = newOverlay();
     private volatile boolean isEmptyOverlay = true;
     private boolean isCollecting;
+    private final LongAdder readBytes = new LongAdder();
     /** Ranges to delete with the overlay: the end of each by its start. */
     private final NavigableMap<byte[], byte[]> expired = new TreeMap<>(Arrays::compareUnsigned);
     private volatile boolean isOpen = true;
@@ -86,7 +88,9 @@ final class Space {
     /** Opens the store of a task with this changelog, which may be null. */
     static Space open(String name, StateStoreContext context, TopicPartition changelog) {
         Map<String, Object> configs = context.appConfigs();
-        boolean isExactlyOnce = "exactly_once_v2".equals(configs.get("processing.guarantee"));
+        // A global store has no producer. It reads what others have committed.
+        boolean isGlobal = context.taskId().subtopology() < 0;
+        boolean isExactlyOnce = !isGlobal && "exactly_once_v2".equals(configs.get("processing.guarantee"));
         boolean isTransactional = isExactlyOnce && Transactions.isReported(configs);
         Path path = new File(new File(context.stateDir(), "esker"), name).toPath();
         Options options = EskerConfig.acquire(configs);
@@ -158,7 +162,7 @@ final class Space {
 
     /** Writes a batch of operations that belong together. */
     void put(Map<byte[], byte[]> pairs) {
-        if (isTransactional) {
+        if (isTransactional || isCollecting) {
             pairs.forEach(this::put);
             return;
         }
@@ -183,7 +187,16 @@ final class Space {
                 return newer == DELETED ? null : newer;
             }
         }
-        return db.get(key);
+        byte[] value = db.get(key);
+        if (value != null) {
+            readBytes.add(value.length);
+        }
+        return value;
+    }
+
+    /** Returns the bytes of values and pairs that were read from the store. */
+    long readBytes() {
+        return readBytes.sum();
     }
 
     /** Returns the pairs from {@code from} to {@code to}; null is no bound. */
@@ -199,7 +212,7 @@ final class Space {
                 newer = to == null ? newer : newer.headMap(to, toIsIn);
             }
         }
-        return new Pairs(db.iterator(new KeyRange(from, true, to, toIsIn)), newer, forward);
+        return new Pairs(db.iterator(new KeyRange(from, true, to, toIsIn)), newer, forward, readBytes);
     }
 
     /** Deletes the keys from {@code from} to before {@code to}, which no reader asks for any more. */

@@ -50,6 +50,7 @@ final class StoreMetrics {
 
     private void addRates(Adder adder) {
         rate(adder, "bytes-written", "bytes that the application wrote", "esker_user_bytes");
+        rate(adder, "bytes-read", "bytes that the application read", this::readBytes);
         rate(adder, "memtable-bytes-flushed", "bytes that flushes wrote to tables", "esker_flush_bytes");
         rate(adder, "bytes-written-compaction", "bytes that compactions wrote", "esker_compaction_bytes");
         rate(adder, "bytes-read-compaction", "bytes that compactions read", "esker_compaction_read_bytes");
@@ -58,8 +59,16 @@ final class StoreMetrics {
                 now -> ratio(number("esker_cache_hits"), number("esker_cache_misses")));
     }
 
+    private long readBytes() {
+        Space space = store.space;
+        return space == null ? 0 : space.readBytes();
+    }
+
     private void rate(Adder adder, String name, String what, String metric) {
-        LongSupplier total = () -> metric.endsWith("_seconds") ? number(metric) / 1000 : number(metric);
+        rate(adder, name, what, () -> metric.endsWith("_seconds") ? number(metric) / 1000 : number(metric));
+    }
+
+    private static void rate(Adder adder, String name, String what, LongSupplier total) {
         adder.add(name + "-total", "The total number of " + what, RecordingLevel.DEBUG, total);
         adder.add(name + "-rate", "The number per second of " + what, new Rate(total));
     }

@@ -20,6 +20,7 @@ final class TestContext implements StateStoreContext {
     private final File directory;
     final Map<String, Object> configs = new HashMap<>();
     RecordBatchingStateRestoreCallback restore;
+    TaskId task = new TaskId(0, 0);
 
     TestContext(File directory) {
         this.directory = directory;
@@ -44,7 +45,7 @@ final class TestContext implements StateStoreContext {
 
     @Override
     public TaskId taskId() {
-        return new TaskId(0, 0);
+        return task;
     }
 
     @Override

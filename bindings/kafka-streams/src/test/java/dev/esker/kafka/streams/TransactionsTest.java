@@ -19,6 +19,14 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.query.FailureReason;
+import org.apache.kafka.streams.query.KeyQuery;
+import org.apache.kafka.streams.query.MultiVersionedKeyQuery;
+import org.apache.kafka.streams.query.Position;
+import org.apache.kafka.streams.query.PositionBound;
+import org.apache.kafka.streams.query.QueryConfig;
+import org.apache.kafka.streams.query.RangeQuery;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -283,6 +291,56 @@ class TransactionsTest {
             }
         }
         return values;
+    }
+
+    @Test
+    void globalStoresWriteDirectly() throws Exception {
+        TestContext context = TestContext.transactional(new File(dir, "global"));
+        context.task = new TaskId(-1, -1);
+        EskerKeyValueStore store = open(context);
+        store.put(bytes("a"), "1".getBytes());
+        store.commit(Map.of(CHANGELOG, 7L));
+        store.put(bytes("a"), "2".getBytes());
+        TestContext next = TestContext.transactional(new File(dir, "copy"));
+        copy(context.stateDir(), next.stateDir());
+        next.task = context.task;
+        try (EskerClosing killed = new EskerClosing(open(next))) {
+            assertEquals("2", get(killed.store(), "a"));
+            assertEquals(7, killed.store().committedOffset(CHANGELOG));
+        }
+        store.close();
+    }
+
+    @Test
+    void queriesOfVersionTwo() {
+        TestContext context = new TestContext(new File(dir, "task"));
+        EskerKeyValueStore store = open(context);
+        store.put(bytes("a"), "1".getBytes());
+        store.put(bytes("b"), "2".getBytes());
+        var all = PositionBound.unbounded();
+        var plain = new QueryConfig(false);
+        assertEquals("1", new String(store.query(KeyQuery.<Bytes, byte[]>withKey(bytes("a")), all, plain).getResult()));
+        try (var pairs = store.query(RangeQuery.<Bytes, byte[]>withLowerBound(bytes("b")), all, plain).getResult()) {
+            assertEquals(bytes("b"), pairs.next().key);
+            assertFalse(pairs.hasNext());
+        }
+        var ahead = PositionBound.at(Position.emptyPosition().withComponent("topic", 0, 5));
+        assertEquals(FailureReason.NOT_UP_TO_BOUND,
+                store.query(KeyQuery.<Bytes, byte[]>withKey(bytes("a")), ahead, plain).getFailureReason());
+        store.close();
+        TestContext other = new TestContext(new File(dir, "versioned"));
+        EskerVersionedStore versioned = new EskerVersionedStore("versioned", 100_000);
+        versioned.init(other, versioned);
+        for (int time = 0; time < 5; time++) {
+            versioned.put(bytes("k"), time == 3 ? null : ("" + time).getBytes(), time);
+        }
+        var query = MultiVersionedKeyQuery.<Bytes, byte[]>withKey(bytes("k")).withAscendingTimestamps();
+        StringBuilder found = new StringBuilder();
+        try (var versions = versioned.query(query, all, plain).getResult()) {
+            versions.forEachRemaining(version -> found.append(new String(version.value())));
+        }
+        assertEquals("0124", found.toString());
+        versioned.close();
     }
 
     @Test

@@ -89,7 +89,8 @@ test)
     scripts/kafka-suite.sh "$out"
     ;;
 bench)
-    LINES_SHOWN=60 maven -pl java -Dtest=Bench -Desker.bench=yes -Desker.jvm.arguments=-Xmx1g test
+    LINES_SHOWN=60 maven -Dtest=Bench,StoresBench -Dsurefire.failIfNoSpecifiedTests=false \
+        -Desker.bench=yes -Desker.jvm.arguments=-Xmx1g package
     ;;
 kafka)
     maven -DskipTests package

@@ -6,6 +6,7 @@
 .PHONY: rocksdb rocksdb-suite
 .PHONY: gotest go-bench
 .PHONY: nodetest node-bench npm-pack
+.PHONY: jar javatest javabench kafkatest kafka-demo
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -128,3 +129,18 @@ node-bench: ## Node.js: Esker beside classic-level and lmdb-js; prints a table
 
 npm-pack: ## target/node/esker-level-*.tgz, tried in an empty directory
 	NODE=must scripts/node.sh pack
+
+jar:    ## target/jvm/: Esker for Java 17 and for Kafka Streams; needs a JDK and Maven
+	JAVA=must scripts/java.sh jar
+
+javatest: ## their tests in the long form: a million random operations, a hundred kills
+	JAVA=must LONG=yes scripts/java.sh test
+
+javabench: ## put and get from Java beside RocksDB's Java library, and what a call costs
+	JAVA=must scripts/java.sh bench
+
+kafkatest: ## Kafka's own tests of stores and of its DSL on Esker
+	JAVA=must DSL=yes scripts/java.sh kafka
+
+kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
+	JAVA=must scripts/java.sh demo

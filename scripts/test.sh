@@ -20,6 +20,7 @@ bindings)
     step env BUILD=no scripts/go.sh test
     step scripts/node.sh test
     step scripts/node.sh pack
+    step scripts/java.sh test
     step scripts/dropin.sh
     step env SEQUENCES=50 scripts/rocksdb-suite.sh
     exit 0

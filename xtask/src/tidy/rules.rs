@@ -147,6 +147,9 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/rocksdb/tests/interface.rs",
     "bindings/rocksdb/tests/merges_and_expiry.rs",
     "bindings/rocksdb/tests/beside.rs",
+    // The interface to the Java virtual machine.
+    "bindings/java/src/env.rs",
+    "bindings/java/src/handle.rs",
     // The peers' C interfaces.
     "crates/peers/src/berkeley.rs",
     "crates/peers/src/c_functions.rs",

@@ -1,0 +1,368 @@
+package dev.esker;
+
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
+
+/**
+ * An open store. Its own reads and writes are those of the keyspace {@code default}.
+ *
+ * <pre>{@code
+ * try (Esker db = Esker.open(Path.of("db"))) {
+ *     db.put("apple".getBytes(), "red".getBytes());
+ *     byte[] value = db.get("apple".getBytes());
+ * }
+ * }</pre>
+ *
+ * <p>A close waits for the calls that run in other threads; later calls throw {@code CLOSED}.
+ */
+public final class Esker extends KeyValues implements AutoCloseable {
+    private static final long PAUSE_NS = 50_000;
+    private static final long PAUSE_NS_MAX = 20_000_000;
+
+    private final Path path;
+
+    private Esker(Path path, long handle) {
+        super("store", handle, true);
+        this.path = path;
+    }
+
+    /**
+     * Opens a store, and creates it if it is missing.
+     *
+     * @param path its directory
+     * @return the open store
+     */
+    public static Esker open(Path path) {
+        return open(path, new Options());
+    }
+
+    /**
+     * Opens a store.
+     *
+     * @param path its directory
+     * @param options its options
+     * @return the open store
+     * @throws EskerException {@code LOCKED} if it is open elsewhere, {@code NOT_FOUND},
+     *     {@code INCOMPATIBLE}, {@code CORRUPTION}, {@code IO}, {@code INVALID_ARGUMENT}
+     */
+    public static Esker open(Path path, Options options) {
+        return open(path, options, false);
+    }
+
+    /**
+     * Opens the current state of a store, which may be open elsewhere, for reads.
+     *
+     * @param path its directory
+     * @param options its options
+     * @return the open store
+     */
+    public static Esker openReadOnly(Path path, Options options) {
+        return open(path, options, true);
+    }
+
+    private static Esker open(Path path, Options options, boolean isReadOnly) {
+        Runtime runtime = options.runtime();
+        long shared = runtime == null ? 0 : runtime.handle();
+        long handle = Native.open(runtime, text(path), options.packed(), shared, isReadOnly);
+        return new Esker(path, handle);
+    }
+
+    private static byte[] text(Path path) {
+        return Native.utf8(path.toString());
+    }
+
+    /**
+     * Returns the version of this library.
+     *
+     * @return the version in the jar, or {@code "unknown"}
+     */
+    public static String version() {
+        String version = Esker.class.getPackage().getImplementationVersion();
+        return version == null ? "unknown" : version;
+    }
+
+    @Override
+    Esker store() {
+        return this;
+    }
+
+    /**
+     * Returns the directory of the store.
+     *
+     * @return the path with which it was opened
+     */
+    public Path path() {
+        return path;
+    }
+
+    /**
+     * Opens a keyspace, and creates it if it is missing.
+     *
+     * @param name its name
+     * @return the keyspace
+     */
+    public Keyspace keyspace(String name) {
+        return keyspace(name, Map.of());
+    }
+
+    /**
+     * Opens a keyspace, or creates it with options, which are stored with it.
+     *
+     * @param name its name
+     * @param options options of the store's table, and {@code merge_operator}, {@code ttl_ms} and
+     *     {@code key_order} ({@code esker.bytewise} or {@code esker.reverse})
+     * @return the keyspace
+     * @throws EskerException {@code INVALID_ARGUMENT} if it exists with other options
+     */
+    public Keyspace keyspace(String name, Map<String, String> options) {
+        return new Keyspace(this, name,
+                Native.keyspace(this, handle(), Native.utf8(name), Options.packed(options)));
+    }
+
+    /**
+     * Returns the names of the keyspaces.
+     *
+     * @return the names, in order
+     */
+    public List<String> keyspaces() {
+        return Native.texts(Native.keyspaces(this, handle()));
+    }
+
+    /**
+     * Removes a keyspace with its pairs.
+     *
+     * @param name its name
+     */
+    public void dropKeyspace(String name) {
+        Native.dropKeyspace(this, handle(), Native.utf8(name));
+    }
+
+    /**
+     * Returns a snapshot of all keyspaces.
+     *
+     * @return a new snapshot, which must be closed
+     */
+    public Snapshot snapshot() {
+        return new Snapshot(this, Native.snapshot(this, handle()));
+    }
+
+    /**
+     * Begins a transaction.
+     *
+     * @param options its options
+     * @return a new transaction, which must be committed or closed
+     */
+    public Transaction transaction(TransactionOptions options) {
+        return new Transaction(this, Native.transaction(this, handle(), options.serializable(),
+                options.pessimistic(), options.lockTimeoutMs(), Durability.number(options.durability())));
+    }
+
+    /**
+     * Runs a function in a transaction and commits it; again after a conflict, with growing pauses.
+     *
+     * @param <R> the type of the result
+     * @param options options of the transactions
+     * @param work the function, which may run several times
+     * @return its result of the run that was committed
+     */
+    public <R> R transact(TransactionOptions options, Function<Transaction, R> work) {
+        for (int run = 1;; run++) {
+            try (Transaction transaction = transaction(options)) {
+                R result = work.apply(transaction);
+                transaction.commit();
+                return result;
+            } catch (EskerException failed) {
+                if (!failed.isRetryable() || run >= options.attemptsMax()) {
+                    throw failed;
+                }
+            }
+            long full = Math.min(PAUSE_NS << Math.min(run - 1, 16), PAUSE_NS_MAX);
+            LockSupport.parkNanos(full / 2 + ThreadLocalRandom.current().nextLong(full / 2 + 1));
+        }
+    }
+
+    /**
+     * Returns the names of the prepared transactions.
+     *
+     * @return the names
+     */
+    public List<String> preparedTransactions() {
+        return Native.texts(Native.prepared(this, handle()));
+    }
+
+    /**
+     * Commits a prepared transaction.
+     *
+     * @param name its name
+     */
+    public void commitPrepared(String name) {
+        Native.resolvePrepared(this, handle(), Native.utf8(name), true);
+    }
+
+    /**
+     * Rolls a prepared transaction back.
+     *
+     * @param name its name
+     */
+    public void rollbackPrepared(String name) {
+        Native.resolvePrepared(this, handle(), Native.utf8(name), false);
+    }
+
+    /** Writes the memtables to tables, and waits for it. */
+    public void flush() {
+        Native.flush(this, handle());
+    }
+
+    /** Makes all writes durable that have returned. */
+    public void sync() {
+        Native.sync(this, handle());
+    }
+
+    /** Waits until there is no background work. */
+    public void waitIdle() {
+        Native.waitIdle(this, handle());
+    }
+
+    /**
+     * Changes options of the open store.
+     *
+     * @param options names and values
+     */
+    public void setOptions(Map<String, String> options) {
+        Native.setOptions(this, handle(), Options.packed(options));
+    }
+
+    /**
+     * Returns the value of an option.
+     *
+     * @param name its name
+     * @return its value, or null for an unknown name
+     */
+    public String option(String name) {
+        byte[] value = Native.option(this, handle(), Native.utf8(name));
+        return value == null ? null : new String(value, java.nio.charset.StandardCharsets.UTF_8);
+    }
+
+    private static final class Names {
+        static final List<String> ALL = Native.texts(Native.metricNames(null));
+    }
+
+    /**
+     * Returns the numbers of the store by their names, as {@code esker_user_ops}. A number of levels
+     * is the sum over the levels. A number of seconds is in microseconds.
+     *
+     * @return a new map
+     */
+    public Map<String, Long> metrics() {
+        long[] numbers = Native.metrics(this, handle());
+        Map<String, Long> metrics = new LinkedHashMap<>();
+        for (int at = 0; at < numbers.length; at++) {
+            metrics.put(Names.ALL.get(at), numbers[at]);
+        }
+        return metrics;
+    }
+
+    /**
+     * Returns the numbers of the store in the OpenMetrics format.
+     *
+     * @return the text
+     */
+    public String openMetrics() {
+        return new String(Native.openMetrics(this, handle()), java.nio.charset.StandardCharsets.UTF_8);
+    }
+
+    /**
+     * Reads and checks all files.
+     *
+     * @return the problems, one sentence each; empty for a whole store
+     */
+    public List<String> verify() {
+        return Native.texts(Native.verify(this, handle()));
+    }
+
+    /**
+     * Creates a checkpoint: a store in another directory with the state of now, by hard links.
+     *
+     * @param directory a directory that does not exist
+     */
+    public void checkpoint(Path directory) {
+        Native.checkpoint(this, handle(), text(directory));
+    }
+
+    /**
+     * Adds a backup to a directory of backups. Tables of earlier backups are shared.
+     *
+     * @param directory the directory, which is created if it is missing
+     * @return the number of the backup
+     */
+    public long backup(Path directory) {
+        return Native.backup(this, handle(), text(directory));
+    }
+
+    /**
+     * Returns the numbers of the backups in a directory.
+     *
+     * @param directory a directory of backups
+     * @return the numbers, oldest first
+     */
+    public static List<Long> backups(Path directory) {
+        return Arrays.stream(Native.backups(null, text(directory))).boxed().toList();
+    }
+
+    /**
+     * Removes the oldest backups.
+     *
+     * @param directory a directory of backups
+     * @param keep how many backups are left, at least 1
+     */
+    public static void pruneBackups(Path directory, int keep) {
+        Native.pruneBackups(null, text(directory), keep);
+    }
+
+    /**
+     * Creates a store from a backup. Every table is read back and compared.
+     *
+     * @param directory a directory of backups
+     * @param number the number of a backup, or -1 for the newest one
+     * @param into the directory of the new store, which must not exist
+     * @return the number of the backup
+     */
+    public static long restore(Path directory, long number, Path into) {
+        return Native.restore(null, text(directory), number, text(into), new Options().packed());
+    }
+
+    /**
+     * Removes a store that is not open.
+     *
+     * @param path its directory
+     */
+    public static void destroy(Path path) {
+        Native.destroy(null, text(path));
+    }
+
+    /**
+     * Rebuilds a store that is not open from the intact parts of its files.
+     *
+     * @param path its directory
+     * @param options its options
+     * @return what was lost, one sentence each
+     */
+    public static List<String> repair(Path path, Options options) {
+        return Native.texts(Native.repair(null, text(path), options.packed()));
+    }
+
+    /** Closes the store, and waits for the calls of other threads. Closing twice is allowed. */
+    @Override
+    public void close() {
+        long handle = resource.close();
+        if (handle != 0) {
+            Native.close(this, handle);
+        }
+    }
+}

@@ -9,35 +9,22 @@ use esker::{Batch, ReadOptions};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 
 use crate::part::{Part, write_options};
 
-/// Returns a writable buffer of the caller as bytes.
-fn writable(given: &Bound<'_, PyAny>, what: &str) -> PyResult<PyBuffer<u8>> {
-    let buffer = match PyBuffer::<u8>::get(given) {
-        Ok(buffer) => buffer,
-        Err(_) => {
-            let bytes = PyMemoryView::from(given)?.call_method1("cast", ("B",)).map_err(|_| {
-                PyTypeError::new_err(format!(
-                    "{what} must be a contiguous array of bytes or numbers; pass \
-                     memoryview(array) of bytes, or array.view('u1')"
-                ))
-            })?;
-            PyBuffer::<u8>::get(&bytes)?
-        }
-    };
-    match buffer.as_mut_slice(given.py()) {
-        Some(_) => Ok(buffer),
-        None => Err(PyTypeError::new_err(format!("{what} must be writable and contiguous"))),
+/// Returns a writable buffer of the caller as a view of its bytes.
+fn writable<'py>(given: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyAny>> {
+    let view = PyMemoryView::from(given)?;
+    if view.getattr("readonly")?.is_truthy()? {
+        return Err(PyTypeError::new_err(format!("{what} must be writable")));
     }
-}
-
-/// Copies bytes to the start of a place of at least their length.
-fn fill(place: &[std::cell::Cell<u8>], bytes: &[u8]) {
-    for (cell, byte) in place.iter().zip(bytes) {
-        cell.set(*byte);
-    }
+    view.call_method1("cast", ("B",)).map_err(|_| {
+        PyTypeError::new_err(format!(
+            "{what} must be a contiguous array of bytes or native numbers; for others, pass \
+             array.view('u1')"
+        ))
+    })
 }
 
 /// An array of the caller: its number of rows, and the bytes of each row.
@@ -86,15 +73,14 @@ pub fn get_into(
 ) -> PyResult<Option<usize>> {
     let buffer = writable(buffer, "the buffer")?;
     let Some(value) = part.find(py, key, &ReadOptions::default())? else { return Ok(None) };
-    let place = buffer.as_mut_slice(py).unwrap_or_default();
-    if place.len() < value.len() {
-        return Err(PyValueError::new_err(format!(
-            "the value has {} bytes, but the buffer has only {}",
-            value.len(),
-            place.len()
-        )));
+    let room = buffer.len()?;
+    if room < value.len() {
+        let message =
+            format!("the value has {} bytes, but the buffer has only {room}", value.len());
+        return Err(PyValueError::new_err(message));
     }
-    fill(place, &value);
+    let place = buffer.get_item(PySlice::new(py, 0, value.len() as isize, 1))?;
+    PyBuffer::<u8>::get(&place)?.copy_from_slice(py, &value)?;
     Ok(Some(value.len()))
 }
 
@@ -112,8 +98,7 @@ pub fn put_array(
     let (key_size, value_size, count) = (keys.size, values.size, keys.count);
     part.store().run(py, |db| {
         let mut batch = Batch::new();
-        let pairs =
-            rows(key_bytes, key_size, count).zip(rows(value_bytes, value_size, count));
+        let pairs = rows(key_bytes, key_size, count).zip(rows(value_bytes, value_size, count));
         for (key, value) in pairs {
             part.add_put(&mut batch, key, value, None);
         }
@@ -133,6 +118,7 @@ pub fn get_array<'py>(
     let shape: Vec<usize> = PyMemoryView::from(values)?.getattr("shape")?.extract()?;
     keys.refuse_other_count(shape.first().copied().unwrap_or(0))?;
     let buffer = writable(values, "values")?;
+    let buffer = PyBuffer::<u8>::get(&buffer)?;
     let size = buffer.item_count().checked_div(keys.count).unwrap_or(0);
     let key_bytes = keys.bytes.as_bytes();
     let (key_size, count) = (keys.size, keys.count);
@@ -146,12 +132,14 @@ pub fn get_array<'py>(
             )));
         }
     }
-    let place = buffer.as_mut_slice(py).unwrap_or_default();
+    // The rows of missing keys keep their bytes.
+    let mut bytes = buffer.to_vec(py)?;
     for (at, value) in found.iter().enumerate() {
         if let Some(value) = value {
-            fill(&place[at * size..(at + 1) * size], value);
+            bytes[at * size..(at + 1) * size].copy_from_slice(value);
         }
     }
+    buffer.copy_from_slice(py, &bytes)?;
     let mask: Vec<u8> = found.iter().map(|value| u8::from(value.is_some())).collect();
     Ok(PyBytes::new(py, &mask))
 }

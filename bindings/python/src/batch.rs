@@ -140,7 +140,7 @@ impl WriteBatch {
     fn write(&self, py: Python<'_>, timeout: Option<Ttl>) -> PyResult<()> {
         self.part.store().check_reentry(py)?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout.duration()));
-        let options = self.options.clone().deadline(deadline);
+        let options = self.options.deadline(deadline);
         let batch = self.batch.lock(py);
         let changes = &*batch;
         self.part.store().run(py, |db| db.write_with(changes, &options))

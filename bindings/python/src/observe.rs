@@ -162,10 +162,7 @@ fn seconds(at: SystemTime) -> f64 {
 /// ``updated`` (seconds since 1970). They are about a second old, or ten seconds while nothing
 /// changes. Raises IOError (``errno.ENOENT``) if no process has it open.
 #[pyfunction]
-pub fn live_status<'py>(
-    py: Python<'py>,
-    name: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn live_status<'py>(py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let path = arguments::path_of(name)?;
     let found = py.detach(|| esker::Db::live_status(path));
     let status = found.map_err(|error| errors::raised(py, &error))?;

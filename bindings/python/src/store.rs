@@ -56,8 +56,7 @@ impl Store {
         let db = opened.map_err(|error| errors::raised(py, &error))?;
         let handle = Handle::of(db, functions);
         let abandoned = AtomicBool::new(false);
-        let store =
-            Arc::new(Store { handle, comparators, orders, operators, filters, abandoned });
+        let store = Arc::new(Store { handle, comparators, orders, operators, filters, abandoned });
         let mut open = known();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&store));

@@ -445,7 +445,7 @@ impl Transaction {
         key: BytesLike<'_>,
         value: BytesLike<'_>,
     ) -> PyResult<()> {
-        self.put(py, key, value, None)
+        self.put(py, key, value, None, None)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -4,6 +4,7 @@
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
+.PHONY: pybench manylinux sdist
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -108,6 +109,15 @@ wheel:  ## target/wheel/: Esker for Python, abi3
 
 pytest: ## that wheel, tested from Python
 	WHEEL=must scripts/wheel.sh test
+
+pybench: ## Esker for Python beside plyvel, rocksdict and lmdb, in turn
+	scripts/pybench.sh
+
+manylinux: ## target/manylinux/: a wheel for glibc 2.17, by zig; its symbols are checked
+	scripts/manylinux.sh
+
+sdist:  ## target/sdist/: a source archive; pip installs from it alone, and it is used
+	scripts/manylinux.sh sdist
 
 overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
 	WHEEL=must scripts/overhead.sh

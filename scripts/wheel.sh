@@ -40,7 +40,7 @@ what=${1:-build}
 [ "$what" = build ] && exit 0
 shift
 
-environment venv-test pytest hypothesis mypy
+environment venv-test pytest hypothesis mypy zict numpy
 "$target/venv-test/bin/python" -m pip install -q --disable-pip-version-check \
     --force-reinstall --no-deps "$out"/*.whl >&2
 [ "$what" = install ] && exit 0

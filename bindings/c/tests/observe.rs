@@ -139,12 +139,15 @@ fn stores_share_a_runtime_that_outlives_its_handle() {
     }
 }
 
+/// Kind, written bytes, text, name and new name of an event.
+type Row = (i32, u64, String, String, String);
+
 /// What a listener has received.
 #[derive(Default)]
 struct Heard {
     db: AtomicPtr<esker_db_t>,
     codes: Mutex<Vec<i32>>,
-    events: Mutex<Vec<(i32, u64, String, String, String)>>,
+    events: Mutex<Vec<Row>>,
     freed: AtomicU32,
 }
 
@@ -202,8 +205,8 @@ fn listener_receives_events_in_order_and_cannot_use_its_store() {
     heard.db.store(db, SeqCst);
     assert_eq!(put(db, b"key", b"value"), OK);
     // SAFETY: an open store.
-    assert_eq!(unsafe { esker_flush(db.as_ref(), None) }, OK);
-    assert_eq!(unsafe { esker_wait_idle(db.as_ref(), None) }, OK);
+    let codes = unsafe { [esker_flush(db.as_ref(), None), esker_wait_idle(db.as_ref(), None)] };
+    assert_eq!(codes, [OK; 2]);
     heard.db.store(null_mut(), SeqCst);
     close(db);
     assert_eq!(heard.freed.load(SeqCst), 1);

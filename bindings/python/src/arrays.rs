@@ -117,6 +117,10 @@ pub fn get_array<'py>(
     let keys = Rows::of(keys, "keys")?;
     let shape: Vec<usize> = PyMemoryView::from(values)?.getattr("shape")?.extract()?;
     keys.refuse_other_count(shape.first().copied().unwrap_or(0))?;
+    if keys.count == 0 {
+        part.store().check_open("database")?;
+        return Ok(PyBytes::new(py, &[]));
+    }
     let buffer = writable(values, "values")?;
     let buffer = PyBuffer::<u8>::get(&buffer)?;
     let size = buffer.item_count().checked_div(keys.count).unwrap_or(0);

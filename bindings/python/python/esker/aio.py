@@ -56,11 +56,14 @@ class _Threads:
 
     async def run(self, call: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
         """Makes a call on a thread, and waits for it."""
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._pool, lambda: call(*arguments, **named))
-        except StopIteration as error:  # a future cannot raise it
-            raise RuntimeError("the function raised StopIteration") from error
+
+        def made() -> _T:
+            try:
+                return call(*arguments, **named)
+            except StopIteration as error:  # a future cannot raise it
+                raise RuntimeError("the function raised StopIteration") from error
+
+        return await asyncio.get_running_loop().run_in_executor(self._pool, made)
 
     async def finish(self, call: Callable[[], object]) -> None:
         """Makes a call on a thread, and waits for its end also when cancelled meanwhile."""

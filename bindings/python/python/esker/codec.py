@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -357,10 +358,11 @@ class TypedMapping(MutableMapping[_K, _V]):
         return ((self._key.decode(key), self._value.decode(value)) for key, value in pairs)
 
     def update(  # type: ignore[override]
-        self, other: Mapping[_K, _V] | Iterable[tuple[_K, _V]] = (), /
+        self, other: Mapping[_K, _V] | Iterable[tuple[_K, _V]] = (), /, **named: _V
     ) -> None:
-        """Sets keys from a mapping or pairs, atomically in one batch."""
-        pairs: Iterable[tuple[_K, _V]] = other.items() if isinstance(other, Mapping) else other
+        """Sets keys from a mapping or pairs, and by name, atomically in one batch."""
+        pairs: Iterable[Any] = other.items() if isinstance(other, Mapping) else other
+        pairs = chain(pairs, named.items())
         with self._db.write_batch(transaction=True) as batch:
             for key, value in pairs:
                 batch.put(self._key.encode(key), self._value.encode(value))

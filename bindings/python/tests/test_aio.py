@@ -149,6 +149,28 @@ def test_cancelled_block_rolls_back_and_releases_its_locks(place):
     run(work, place)
 
 
+def test_holder_of_a_lock_never_queues_behind_those_that_wait_for_it(place):
+    async def work(db):
+        holder = await db.transaction(concurrency="pessimistic")
+        async with holder:
+            await holder.put(b"n", b"0")
+
+            def add(transaction):
+                number = int(transaction.get_for_update(b"n", b"0"))
+                transaction.put(b"n", b"%d" % (number + 1))
+
+            options = {"concurrency": "pessimistic", "lock_timeout_ms": 200_000}
+            waiting = [asyncio.ensure_future(db.transact(add, **options)) for _ in range(6)]
+            await asyncio.sleep(0.05)
+            await holder.put(b"n", b"10")
+        await asyncio.gather(*waiting)
+        assert await db.get(b"n") == b"16"
+        with pytest.raises(RuntimeError):
+            await holder.get(b"n")
+
+    run(work, place, threads=2)
+
+
 def test_cancelled_calls_are_made_wholly_or_not_at_all(place):
     async def work(db):
         value = b"v" * 1000

@@ -53,6 +53,11 @@ class _Threads:
 
     def __init__(self, count: int) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="esker")
+        self._has_ended = False
+
+    def _check(self) -> None:
+        if self._has_ended:
+            raise RuntimeError("the database or transaction is closed")
 
     async def run(self, call: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
         """Makes a call on a thread, and waits for it."""
@@ -63,10 +68,12 @@ class _Threads:
             except StopIteration as error:  # a future cannot raise it
                 raise RuntimeError("the function raised StopIteration") from error
 
+        self._check()
         return await asyncio.get_running_loop().run_in_executor(self._pool, made)
 
     async def finish(self, call: Callable[[], object]) -> None:
         """Makes a call on a thread, and waits for its end also when cancelled meanwhile."""
+        self._check()
         future = self._pool.submit(call)
         waiting = asyncio.ensure_future(asyncio.wrap_future(future))
         try:
@@ -75,7 +82,12 @@ class _Threads:
             await asyncio.wait({waiting})
             raise
 
+    def has_ended(self) -> bool:
+        return self._has_ended
+
     def end(self) -> None:
+        """Ends the threads after their calls. Later calls raise RuntimeError."""
+        self._has_ended = True
         self._pool.shutdown(wait=False)
 
 
@@ -260,7 +272,8 @@ class Keyspace(_Writes):
 class Transaction(_Object):
     """See ``esker.Transaction``. Committed at the end of an ``async with`` block.
 
-    An exception of the block, also a cancellation, rolls it back.
+    An exception of the block, also a cancellation, rolls it back. Its calls run on a thread of its
+    own, one after the other.
     """
 
     async def get(
@@ -315,7 +328,10 @@ class Transaction(_Object):
 
     async def __aexit__(self, *exception: _Exc) -> None:
         # Waits for a call of the block that still runs on its thread.
-        await self._threads.finish(lambda: self._plain.__exit__(*exception))
+        try:
+            await self._threads.finish(lambda: self._plain.__exit__(*exception))
+        finally:
+            self._threads.end()
 
 
 def _plain(keyspace: Keyspace | None) -> esker.Keyspace | None:
@@ -339,7 +355,9 @@ class DB(_Writes):
     async def transaction(self, **options: Any) -> Transaction:
         """Begins a transaction: ``async with await db.transaction() as transaction``."""
         begun = await self._threads.run(self._plain.transaction, **options)
-        return Transaction(self._threads, begun)
+        # A thread of its own: the calls of the holder of a lock never queue behind those that wait
+        # for the lock.
+        return Transaction(_Threads(1), begun)
 
     async def transact(self, work: Callable[[esker.Transaction], _T], **options: Any) -> _T:
         """Runs ``work`` on a thread, with a plain transaction, until it commits.
@@ -393,9 +411,9 @@ class DB(_Writes):
 
     async def aclose(self) -> None:
         """Closes the database and waits for running calls. Later calls raise RuntimeError."""
-        with contextlib.suppress(RuntimeError):  # its threads have ended: it is closed
+        if not self._threads.has_ended():
             await self._threads.finish(self._plain.close)
-        self._threads.end()
+            self._threads.end()
 
 
 class _Cancelled(BaseException):

@@ -7,6 +7,7 @@
 .PHONY: gotest go-bench
 .PHONY: nodetest node-bench npm-pack
 .PHONY: jar javatest javabench kafkatest kafka-demo
+.PHONY: pybench manylinux sdist
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -111,6 +112,15 @@ wheel:  ## target/wheel/: Esker for Python, abi3
 
 pytest: ## that wheel, tested from Python
 	WHEEL=must scripts/wheel.sh test
+
+pybench: ## Esker for Python beside plyvel, rocksdict and lmdb, in turn
+	scripts/pybench.sh
+
+manylinux: ## target/manylinux/: a wheel for glibc 2.17, by zig; its symbols are checked
+	scripts/manylinux.sh
+
+sdist:  ## target/sdist/: a source archive; pip installs from it alone, and it is used
+	scripts/manylinux.sh sdist
 
 overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
 	WHEEL=must scripts/overhead.sh

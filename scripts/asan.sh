@@ -14,4 +14,4 @@ host=$(rustc +nightly --version --verbose | sed -n 's/^host: //p')
 export RUSTFLAGS="-Zsanitizer=address ${RUSTFLAGS:-}" SEQUENCES="${SEQUENCES:-2000}"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/asan
 cargo +nightly test --target "$host" --package esker-c --test invalid_arguments --test keyspaces \
-    --test reentry --test sequences --test transactions --test backups
+    --test reentry --test sequences --test transactions --test backups --test observe

@@ -87,6 +87,11 @@ cxx_program() {
     rm -rf "$place/db"* && LD_LIBRARY_PATH=$out "$place/program" "$place/db" >&2
 }
 
+# page LANGUAGE: prints the program in that language of the README.
+page() {
+    awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } /^\`\`\`$/ { on = 0 } on' bindings/c/README.md
+}
+
 build
 [ "${1:-}" = test ] || exit 0
 
@@ -100,7 +105,11 @@ for example in bindings/c/examples/*.c; do
     program "$example" -L"$out" -lesker
     program "$example" "${static[@]}"
 done
+page c >"$place/page.c"
+program "$place/page.c" -L"$out" -lesker
 if command -v "${CXX:-g++}" >/dev/null; then
+    page cpp >"$place/page.cpp"
+    cxx_program c++17 "$place/page.cpp" -L"$out" -lesker
     cxx_program c++17 bindings/c/tests/esker_hpp.cpp -L"$out" -lesker
     cxx_program c++20 bindings/c/tests/esker_hpp.cpp "${static[@]}"
     for example in bindings/c/examples/*.cpp; do

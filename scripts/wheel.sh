@@ -29,8 +29,8 @@ environment() {
         leave_out "pip cannot install $*"
 }
 
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null ||
-    leave_out "$python is missing or older than Python 3.9"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    leave_out "$python is missing or older than Python 3.11"
 environment venv-build 'maturin>=1.9,<2'
 rm -rf "$out"
 CARGO_TARGET_DIR=$target "$target/venv-build/bin/maturin" build -q --release --strip \
@@ -40,7 +40,7 @@ what=${1:-build}
 [ "$what" = build ] && exit 0
 shift
 
-environment venv-test pytest hypothesis mypy
+environment venv-test pytest hypothesis mypy zict numpy
 "$target/venv-test/bin/python" -m pip install -q --disable-pip-version-check \
     --force-reinstall --no-deps "$out"/*.whl >&2
 [ "$what" = install ] && exit 0

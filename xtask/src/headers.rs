@@ -27,6 +27,8 @@ const SOURCES: &[&str] = &[
     "own/transaction.rs",
     "own/transaction_data.rs",
     "own/backup.rs",
+    "own/runtime.rs",
+    "own/observe.rs",
 ];
 
 const INTRODUCTION: &str = "\
@@ -54,8 +56,8 @@ const INTRODUCTION: &str = "\
  * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
  * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
  * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
- * (comparators, filters, merge operators, compaction filters) are called from any thread, by
- * several at once. They must not throw or jump out, and must not use the store they are called
+ * (comparators, filters, merge operators, compaction filters, clocks) are called from any thread,
+ * by several at once, and listeners by one at a time. They must not throw or jump out, and must not use the store they are called
  * for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *
  * Keys have at most 1 MiB, values at most 1 GiB.

@@ -21,6 +21,7 @@
 #define ESKER_HPP
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -183,12 +184,64 @@ struct Merging {
     }
 };
 
+struct Listening {
+    std::function<void(const esker_event_t&)> listen;
+};
+
+struct Telling {
+    std::function<uint64_t()> now_ms;
+};
+
 struct Filtering {
     std::string name;
     std::function<std::optional<std::string>(std::string_view, std::string_view)> decide;
 };
 
 }  // namespace detail
+
+// An event of a store: `kind`, `text` and the fields that its kind has. See `esker_event_t`.
+using Event = esker_event_t;
+
+// Options of a runtime.
+class RuntimeOptions {
+public:
+    RuntimeOptions() : handle_(esker_runtime_options_create()) {}
+
+    // Sets an option from text, for example "memory_budget_bytes" to "256MiB". The names are those
+    // of `esker_runtime_options_set`.
+    RuntimeOptions& set(const std::string& name, const std::string& value) {
+        detail::call(esker_runtime_options_set, handle_.get(), name.c_str(), value.c_str());
+        return *this;
+    }
+
+    const esker_runtime_options_t* handle() const noexcept { return handle_.get(); }
+
+private:
+    detail::Owned<esker_runtime_options_t, esker_runtime_options_destroy> handle_;
+};
+
+// Threads, memory and background input and output that stores share. It may be gone before they
+// are closed.
+class Runtime {
+public:
+    explicit Runtime(const RuntimeOptions& options = RuntimeOptions()) {
+        esker_runtime_t* runtime = nullptr;
+        detail::call(esker_runtime_create, options.handle(), &runtime);
+        handle_.reset(runtime);
+    }
+
+    // What its stores use now, for example "stores" or "cache_bytes".
+    uint64_t metric(const std::string& name) const {
+        uint64_t value = 0;
+        detail::call(esker_runtime_metric, handle_.get(), name.c_str(), &value);
+        return value;
+    }
+
+    const esker_runtime_t* handle() const noexcept { return handle_.get(); }
+
+private:
+    detail::Owned<esker_runtime_t, esker_runtime_destroy> handle_;
+};
 
 // An in-memory file system for tests. Its stores are lost once it and the last store are gone.
 class Memory {
@@ -284,9 +337,46 @@ public:
         return *this;
     }
 
+    // Opens stores with the threads, the memory and the cache of a runtime.
+    Options& set_runtime(const Runtime& runtime) {
+        esker_options_set_runtime(handle_.get(), runtime.handle());
+        return *this;
+    }
+
+    // Adds a listener for the events of the store. One thread at a time calls it, a thread of the
+    // store or one in a call of it. It must return soon and must not use the store. An exception of
+    // it is ignored.
+    Options& add_listener(std::function<void(const Event&)> listen) {
+        auto* state = new detail::Listening{std::move(listen)};
+        detail::call(esker_options_add_listener, handle_.get(), static_cast<void*>(state),
+                     &detail::destroy_state<detail::Listening>, &Options::hear);
+        return *this;
+    }
+
+    // Sets the clock by which pairs expire: the present in milliseconds since 1970. It is called
+    // from any thread, and must not throw: an exception ends the program.
+    Options& set_clock(std::function<uint64_t()> now_ms) {
+        auto* state = new detail::Telling{std::move(now_ms)};
+        detail::call(esker_options_set_clock, handle_.get(), static_cast<void*>(state),
+                     &detail::destroy_state<detail::Telling>, &Options::tell);
+        return *this;
+    }
+
     const esker_options_t* handle() const noexcept { return handle_.get(); }
 
 private:
+    static void hear(void* state, const esker_event_t* event) noexcept {
+        try {
+            static_cast<detail::Listening*>(state)->listen(*event);
+        } catch (...) {
+            // A listener has no caller that could be told.
+        }
+    }
+
+    static uint64_t tell(void* state) noexcept {
+        return static_cast<detail::Telling*>(state)->now_ms();
+    }
+
     template <class Function>
     Options& add_comparator(Function function, std::string name,
                             std::function<int(std::string_view, std::string_view)> compare) {
@@ -705,6 +795,24 @@ public:
         detail::call(esker_transaction_put_in, handle_.get(), keyspace.handle(),
                      detail::bytes(key), key.size(), detail::bytes(value), value.size());
     }
+    // The pair expires `ttl_ms` milliseconds after the commit.
+    void put_with_ttl(std::string_view key, std::string_view value, uint64_t ttl_ms) {
+        detail::call(esker_transaction_put_with_ttl, handle_.get(), detail::bytes(key), key.size(),
+                     detail::bytes(value), value.size(), ttl_ms);
+    }
+    void put_with_ttl(const Keyspace& keyspace, std::string_view key, std::string_view value,
+                      uint64_t ttl_ms) {
+        detail::call(esker_transaction_put_with_ttl_in, handle_.get(), keyspace.handle(),
+                     detail::bytes(key), key.size(), detail::bytes(value), value.size(), ttl_ms);
+    }
+    void merge(std::string_view key, std::string_view operand) {
+        detail::call(esker_transaction_merge, handle_.get(), detail::bytes(key), key.size(),
+                     detail::bytes(operand), operand.size());
+    }
+    void merge(const Keyspace& keyspace, std::string_view key, std::string_view operand) {
+        detail::call(esker_transaction_merge_in, handle_.get(), keyspace.handle(),
+                     detail::bytes(key), key.size(), detail::bytes(operand), operand.size());
+    }
     void erase(std::string_view key) {
         detail::call(esker_transaction_delete, handle_.get(), detail::bytes(key), key.size());
     }
@@ -771,6 +879,18 @@ private:
     detail::Owned<esker_transaction_t, esker_transaction_destroy> handle_;
 };
 
+// What writes wait for.
+struct Stall {
+    // Why they wait, and what ends the wait: sentences without their ends.
+    std::string cause;
+    std::string clears;
+    // Bytes that have to be written to tables before writes go on at full speed.
+    uint64_t bytes = 0;
+    std::chrono::nanoseconds duration{};
+    // False: each write is only slowed.
+    bool is_stopped = false;
+};
+
 // An open store. Many threads may use it at once. It is closed when it is destroyed.
 class Db {
 public:
@@ -817,6 +937,26 @@ public:
         detail::call(esker_write, handle(), batch.handle(), static_cast<int32_t>(durability));
     }
 
+    // The same, but fails with `Code::busy` if it would wait longer than `longest` for memory.
+    void write_within(const Batch& batch, std::chrono::milliseconds longest,
+                      Durability durability = Durability::store_default) {
+        const auto wait_ms = std::max<int64_t>(longest.count(), 0);
+        detail::call(esker_write_within, handle(), batch.handle(),
+                     static_cast<int32_t>(durability), static_cast<uint64_t>(wait_ms));
+    }
+    // Deletes a key, and returns whether it existed.
+    bool remove(std::string_view key) {
+        uint8_t existed = 0;
+        detail::call(esker_remove, handle(), detail::bytes(key), key.size(), &existed);
+        return existed != 0;
+    }
+    // Gives a pair a new time to live, in milliseconds. Returns whether there is such a pair.
+    bool touch(std::string_view key, uint64_t ttl_ms) {
+        uint8_t existed = 0;
+        detail::call(esker_touch, handle(), detail::bytes(key), key.size(), ttl_ms, &existed);
+        return existed != 0;
+    }
+
     std::optional<std::string> get(std::string_view key, const ReadOptions& options = {}) const {
         uint8_t* value = nullptr;
         size_t length = 0;
@@ -849,8 +989,8 @@ public:
         return state.found;
     }
     // The values of the keys as of one moment, in the order of the keys.
-    std::vector<std::optional<std::string>> multi_get(
-        const std::vector<std::string_view>& keys) const {
+    std::vector<std::optional<std::string>> multi_get(const std::vector<std::string_view>& keys,
+                                                      const ReadOptions& options = {}) const {
         std::vector<const uint8_t*> starts;
         std::vector<size_t> lengths;
         for (std::string_view key : keys) {
@@ -859,7 +999,10 @@ public:
         }
         std::vector<uint8_t*> values(keys.size(), nullptr);
         std::vector<size_t> value_lengths(keys.size(), 0);
-        if (!keys.empty()) {
+        if (!keys.empty() && options.snapshot != nullptr) {
+            detail::call(esker_snapshot_multi_get, options.handle(), keys.size(), starts.data(),
+                         lengths.data(), values.data(), value_lengths.data());
+        } else if (!keys.empty()) {
             detail::call(esker_multi_get, handle(), keys.size(), starts.data(), lengths.data(),
                          values.data(), value_lengths.data());
         }
@@ -973,6 +1116,40 @@ public:
     }
     void rollback_prepared(const std::string& name) {
         detail::call(esker_rollback_prepared, handle(), name.c_str());
+    }
+
+    // What writes wait for now; nothing if they run at full speed.
+    std::optional<Stall> stall() const {
+        esker_stall_t* found = nullptr;
+        detail::call(esker_stall, handle(), &found);
+        detail::Owned<esker_stall_t, esker_stall_destroy> owned(found);
+        if (!owned) return std::nullopt;
+        Stall stall;
+        stall.cause = found->cause;
+        stall.clears = found->clears;
+        stall.bytes = found->bytes;
+        stall.duration = std::chrono::nanoseconds(found->duration_ns);
+        stall.is_stopped = found->is_stopped != 0;
+        return stall;
+    }
+    // What the opening found that a crash had lost, one sentence a line.
+    std::string recovery_notes() const {
+        char* text = nullptr;
+        detail::call(esker_recovery_notes, handle(), &text);
+        return detail::taken(text);
+    }
+    // The random number that the store got when it was created.
+    uint64_t store_id() const {
+        uint64_t id = 0;
+        detail::call(esker_store_id, handle(), &id);
+        return id;
+    }
+    // Runs one flush or compaction in a store with the option `background_threads` 0. Returns
+    // whether one was due.
+    bool run_one_job() {
+        uint8_t ran = 0;
+        detail::call(esker_run_one_job, handle(), &ran);
+        return ran != 0;
     }
 
     // Writes all memtables to tables.

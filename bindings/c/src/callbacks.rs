@@ -11,6 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use esker::{CompactionFilter, Comparator, FilterDecision, FilterPolicy, MergeOperator};
 use esker_bindings::calling;
+use esker_bindings::parts::starts_and_lengths;
 
 use crate::failure::{Failure, Outcome};
 use crate::ffi;
@@ -326,11 +327,6 @@ impl CMergeOperator {
     }
 }
 
-/// Returns the starts and the lengths of operands.
-fn parts_of(operands: &[&[u8]]) -> (Vec<*const u8>, Vec<usize>) {
-    operands.iter().map(|operand| (operand.as_ptr(), operand.len())).unzip()
-}
-
 impl MergeOperator for CMergeOperator {
     fn name(&self) -> &str {
         &self.name
@@ -343,7 +339,7 @@ impl MergeOperator for CMergeOperator {
         operands: &[&[u8]],
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let (starts, lengths) = parts_of(operands);
+        let (starts, lengths) = starts_and_lengths(operands);
         let (start, length) =
             existing.map_or((std::ptr::null(), 0), |value| (value.as_ptr(), value.len()));
         let (mut len, mut reason) = (0usize, std::ptr::null_mut::<c_char>());
@@ -376,7 +372,7 @@ impl MergeOperator for CMergeOperator {
 
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]], out: &mut Vec<u8>) -> bool {
         let Some(partial_merge) = self.partial_merge else { return false };
-        let (starts, lengths) = parts_of(operands);
+        let (starts, lengths) = starts_and_lengths(operands);
         let mut len = 0usize;
         // SAFETY: as for `full_merge`.
         calling::within(self, || unsafe {

@@ -68,7 +68,7 @@ impl From<Error> for Failure {
     }
 }
 
-fn code_of(kind: ErrorKind) -> i32 {
+pub(crate) fn code_of(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::InvalidArgument => ESKER_INVALID_ARGUMENT,
         ErrorKind::NotFound => ESKER_NOT_FOUND,

@@ -222,6 +222,63 @@ static void files(esker::Db& db, const std::string& path) {
     CHECK(db.openmetrics().find("# EOF") != std::string::npos);
 }
 
+// A runtime, a listener, a clock, and what a store tells.
+void observed(const esker::Memory& memory) {
+    esker::Runtime runtime(esker::RuntimeOptions()
+                               .set("memory_budget_bytes", "64MiB")
+                               .set("threads_max", "3"));
+    CHECK(failure([] { esker::RuntimeOptions().set("threads", "3"); }) == Code::invalid_argument);
+    CHECK(failure([] {
+              esker::Runtime(esker::RuntimeOptions().set("memory_budget_bytes", "1"));
+          }) == Code::invalid_argument);
+    uint64_t now_ms = 1000;
+    std::vector<int32_t> kinds;
+    std::string renamed;
+    {
+        esker::Options options;
+        options.set_memory(memory)
+            .set_runtime(runtime)
+            .set_merge_operator("add_i64")
+            .set_clock([&] { return now_ms; })
+            .add_listener([&](const esker::Event& event) {
+                kinds.push_back(event.kind);
+                if (event.kind == ESKER_EVENT_KEYSPACE_RENAMED) renamed = event.new_name;
+                if (event.kind == ESKER_EVENT_OPENED) throw std::runtime_error("ignored");
+            });
+        esker::Db db = esker::Db::open("observed", options);
+        CHECK(runtime.metric("stores") == 1 && runtime.metric("budget_bytes") == 64 << 20);
+        CHECK(failure([&] { runtime.metric("none"); }) == Code::invalid_argument);
+        esker::Keyspace users = db.keyspace("users");
+        db.rename_keyspace("users", "people");
+        db.transact([&](esker::Transaction& transaction) {
+            transaction.put_with_ttl("t", "1", 50);
+            transaction.put_with_ttl(users, "t", "1", 50);
+            transaction.merge("n", "2");
+            transaction.merge("n", "3");
+        });
+        CHECK(failure([&] {
+                  db.transact([&](esker::Transaction& t) { t.merge(users, "n", "1"); });
+              }) == Code::invalid_argument);
+        CHECK(db.get("t") == "1"s && users.get("t") == "1"s && db.get("n") == "5"s);
+        esker::Snapshot before = db.snapshot();
+        CHECK(db.touch("t", 10000) && !db.touch("none", 1));
+        now_ms = 1050;
+        CHECK(db.get("t") == "1"s && !users.get("t"));
+        CHECK(db.remove("t") && !db.remove("t"));
+        esker::ReadOptions then;
+        then.snapshot = &before;
+        db.write_within(esker::Batch().put("n", "7"), std::chrono::milliseconds(0));
+        const auto values = db.multi_get({"n", "none"}, then);
+        CHECK(values.size() == 2 && values[0] == "5"s && !values[1]);
+        CHECK(db.multi_get({"n"})[0] == "7"s);
+        CHECK(!db.stall() && db.recovery_notes().empty() && db.store_id() != 0);
+        CHECK(failure([&] { db.run_one_job(); }) == Code::invalid_argument);
+        db.flush();
+    }
+    CHECK(renamed == "people" && kinds.front() == ESKER_EVENT_OPENED);
+    CHECK(kinds.back() == ESKER_EVENT_CLOSED && runtime.metric("stores") == 0);
+}
+
 int main(int argc, char** argv) {
     if (argc != 2) return 2;
     const std::string path = argv[1];
@@ -296,6 +353,7 @@ int main(int argc, char** argv) {
     CHECK(text(reversed.scan()) == "b= a= ");
     CHECK(failure([&] { db.keyspace("bad", esker::KeyspaceOptions().set_compaction_filter("x")); }) ==
           Code::invalid_argument);
+    observed(memory);
     CHECK(!esker::version().empty());
     std::printf("esker.hpp: %d checks\n", checks);
     return 0;

@@ -12,18 +12,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use esker::{
-    Compression, KeyOrder, KeyspaceOptions, MergeOperator, Options, built_in_merge_operator,
+    CompactionFilter, Compression, KeyOrder, KeyspaceOptions, MergeOperator, Options,
+    built_in_merge_operator,
 };
 use esker_bindings::orders::Orders;
 use esker_bindings::settings::{Filter, Settings};
 use pyo3::Borrowed;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemoryView, PyString};
 
 use crate::comparator::PyComparator;
 use crate::errors::bad_option;
+use crate::filter::PyFilter;
 use crate::merge::{PyMerge, Ttl};
+use crate::observe::{PyListener, Runtime};
 
 /// A key or value: borrowed `bytes`, or a copy of any other object with the buffer protocol.
 pub struct BytesLike<'a>(Cow<'a, [u8]>);
@@ -54,6 +58,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for BytesLike<'a> {
                  'text'.encode()",
             ));
         }
+        let py = given.py();
+        if let Ok(buffer) = PyBuffer::<u8>::get(&given) {
+            return Ok(BytesLike(Cow::Owned(buffer.to_vec(py)?)));
+        }
         let shown = PyMemoryView::from(&given)?.call_method0("tobytes")?;
         Ok(BytesLike(Cow::Owned(shown.cast::<PyBytes>()?.as_bytes().to_vec())))
     }
@@ -74,6 +82,7 @@ pub struct Chosen {
     pub comparators: Vec<Arc<PyComparator>>,
     /// The merge operators that are Python functions.
     pub operators: Vec<Arc<PyMerge>>,
+    pub filters: Vec<Arc<PyFilter>>,
     pub read_only: bool,
 }
 
@@ -85,6 +94,10 @@ struct Given<'py> {
     key_orders: Vec<Arc<PyComparator>>,
     merge: Option<Bound<'py, PyAny>>,
     operators: Vec<Arc<PyMerge>>,
+    filter: Option<Bound<'py, PyAny>>,
+    filters: Vec<Arc<PyFilter>>,
+    listener: Option<Bound<'py, PyAny>>,
+    runtime: Option<esker::Runtime>,
     read_only: bool,
 }
 
@@ -97,6 +110,10 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
         key_orders: Vec::new(),
         merge: None,
         operators: Vec::new(),
+        filter: None,
+        filters: Vec::new(),
+        listener: None,
+        runtime: None,
         read_only: false,
     };
     let mut other_options = Vec::new();
@@ -114,18 +131,23 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     }
     options.merge_operator = plyvel.merge()?;
     options.merge_operators = plyvel.operators.iter().map(|given| given.clone() as _).collect();
+    options.compaction_filter = plyvel.compaction_filter()?;
+    options.compaction_filters = plyvel.filters.iter().map(|given| given.clone() as _).collect();
+    let listener = plyvel.listener.map(|function| PyListener(function.unbind()));
+    options.listeners = listener.into_iter().map(|listener| Arc::new(listener) as _).collect();
+    options.runtime = plyvel.runtime;
     options.validate().map_err(|error| bad_option(&error))?;
     let key_orders = plyvel.key_orders.iter();
     options.key_orders = key_orders.map(|order| KeyOrder::Custom(order.clone())).collect();
     let comparators = comparator.into_iter().chain(plyvel.key_orders).collect();
-    let (operators, read_only) = (plyvel.operators, plyvel.read_only);
-    Ok(Chosen { options, comparators, operators, read_only })
+    let (operators, filters, read_only) = (plyvel.operators, plyvel.filters, plyvel.read_only);
+    Ok(Chosen { options, comparators, operators, filters, read_only })
 }
 
 /// Parses the name of a key order, the name of a merge operator or its function, a time to live and
-/// the keyword arguments of a keyspace. `orders` and `operators` are those of its store.
+/// the keyword arguments of a keyspace. The orders, operators and filters are those of its store.
 pub fn keyspace_options(
-    (orders, operators): (&Orders, &[Arc<PyMerge>]),
+    (orders, operators, filters): (&Orders, &[Arc<PyMerge>], &[Arc<PyFilter>]),
     order: Option<&Bound<'_, PyAny>>,
     (merge, ttl): (Option<&Bound<'_, PyAny>>, Option<Ttl>),
     given: Option<&Bound<'_, PyDict>>,
@@ -144,6 +166,11 @@ pub fn keyspace_options(
     }
     for (name, value) in given.into_iter().flatten() {
         let name: String = name.extract()?;
+        if name == "compaction_filter" {
+            let filters = filters.iter().map(|filter| &**filter);
+            options = options.compaction_filter(&PyFilter::name_of(filters, &value)?);
+            continue;
+        }
         check_known(&mut known, &name)?;
         let text = match name.as_str() {
             "compression" => compression(&value)
@@ -192,9 +219,37 @@ impl<'py> Given<'py> {
             "merge_operators" => {
                 self.operators = PyMerge::all_of(value)?.into_iter().map(Arc::new).collect();
             }
+            "compaction_filter" => {
+                self.filter = Some(value.clone()).filter(|value| !value.is_none());
+            }
+            "compaction_filters" => {
+                self.filters = PyFilter::all_of(value)?.into_iter().map(Arc::new).collect();
+            }
+            "listener" => {
+                self.listener = Some(value.clone()).filter(|value| !value.is_none());
+                if self.listener.as_ref().is_some_and(|listener| !listener.is_callable()) {
+                    return Err(PyTypeError::new_err("must be a function of an event"));
+                }
+            }
+            "runtime" => {
+                let given = value.extract::<Option<PyRef<'_, Runtime>>>()?;
+                self.runtime = given.map(|given| given.runtime.clone());
+            }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Returns the compaction filter of the keyspace `default`.
+    fn compaction_filter(&self) -> PyResult<Option<Arc<dyn CompactionFilter>>> {
+        let Some(chosen) = &self.filter else { return Ok(None) };
+        let name = PyFilter::name_of(self.filters.iter().map(|given| &**given), chosen)?;
+        let found = self.filters.iter().find(|given| given.name() == name);
+        found.map(|given| Some(given.clone() as _)).ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "argument 'compaction_filter': '{name}' is not in 'compaction_filters'"
+            ))
+        })
     }
 
     /// Returns the merge operator of the keyspace `default`.

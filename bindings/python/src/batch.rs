@@ -2,6 +2,8 @@
 //!
 //! Invariants: a batch is written atomically; a batch of a closed database raises.
 
+use std::time::Instant;
+
 use esker::{Batch, WriteOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -131,11 +133,17 @@ impl WriteBatch {
     ///
     /// Raises Error for a key over 1 MiB or a value over 1 GiB, IOError if the WAL cannot be
     /// written. In these cases nothing was changed.
-    fn write(&self, py: Python<'_>) -> PyResult<()> {
+    ///
+    /// ``timeout``, which is not in plyvel, is the longest time in seconds to wait for memory while
+    /// writes are stalled (``DB.stall``). After that, raises BusyError, and nothing was changed.
+    #[pyo3(signature = (*, timeout=None))]
+    fn write(&self, py: Python<'_>, timeout: Option<Ttl>) -> PyResult<()> {
         self.part.store().check_reentry(py)?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout.duration()));
+        let options = self.options.deadline(deadline);
         let batch = self.batch.lock(py);
         let changes = &*batch;
-        self.part.store().run(py, |db| db.write_with(changes, &self.options))
+        self.part.store().run(py, |db| db.write_with(changes, &options))
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyResult<PyRef<'_, Self>> {
@@ -146,6 +154,6 @@ impl WriteBatch {
     #[pyo3(signature = (*exception))]
     fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         let raised = exception.get_item(0).is_ok_and(|kind| !kind.is_none());
-        if raised && self.transaction { self.clear(py) } else { self.write(py) }
+        if raised && self.transaction { self.clear(py) } else { self.write(py, None) }
     }
 }

@@ -17,8 +17,10 @@ use crate::backups::BackupReport;
 use crate::batch::{self, WriteBatch};
 use crate::iterator::{self, Iterator};
 use crate::keyspace::Keyspace;
+use crate::mapping_methods::mapping_methods;
 use crate::merge::Ttl;
 use crate::metrics;
+use crate::observe::Stall;
 use crate::part::{self, Part, write_options};
 use crate::prefixed::PrefixedDB;
 use crate::raw::{self, RawIterator};
@@ -60,6 +62,15 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 /// grouping, so the result must not depend on it. They must not use the database. If one raises,
 /// the read raises Error and no operand is lost.
 ///
+/// ``compaction_filter`` is the compaction filter of the database: a name or a function of
+/// ``compaction_filters``, a dict from names to functions of a key and a value. Threads of the
+/// database call one for pairs that compactions rewrite and no snapshot sees: True keeps the pair,
+/// False deletes it, and bytes replace the value. If it raises, the pairs stay.
+///
+/// ``listener`` is a function that gets each event as a dict with ``kind``, ``text`` and fields of
+/// its kind, on one thread at a time; it must return soon. ``runtime`` is a ``Runtime`` that the
+/// database shares with others.
+///
 /// Many threads may use a database concurrently, and close it during other calls. In the child of a
 /// fork, the database is closed.
 ///
@@ -82,8 +93,7 @@ impl DB {
     }
 }
 
-#[pymethods]
-impl DB {
+mapping_methods! { DB {
     #[new]
     #[pyo3(
         signature = (name, **options),
@@ -348,7 +358,7 @@ impl DB {
     /// 'esker.bytewise', which is the default. The options are those of ``esker.options()`` that a
     /// keyspace can have of its own, such as ``compression='none'``; the others are the database's.
     /// ``merge`` is the merge operator: a name, as for ``DB``, or a function of
-    /// ``merge_operators``. ``ttl`` is the time to live, in seconds, of pairs that are put without
+    /// ``merge_operators``; ``compaction_filter`` alike. ``ttl`` is the time to live, in seconds, of pairs that are put without
     /// one. All these are stored with the keyspace. Raises Error if the keyspace exists with other
     /// settings, for an unknown merge operator, and for a name that is empty, longer than 255 bytes
     /// or has control characters; ValueError and TypeError for an unknown order and for invalid
@@ -363,7 +373,7 @@ impl DB {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Keyspace> {
         let store = slf.get().store();
-        let known = (store.orders(), store.operators());
+        let known = (store.orders(), store.operators(), store.filters());
         let options = arguments::keyspace_options(known, order, (merge, ttl), options)?;
         let opened = store.run(slf.py(), |db| db.keyspace(name, &options))?;
         Ok(Keyspace::make(slf, opened))
@@ -445,6 +455,29 @@ impl DB {
             sizes.push(self.store().run(py, |db| db.approximate_size(start, stop))?);
         }
         Ok(sizes)
+    }
+
+    /// Returns what writes wait for now, as a ``Stall``, or None if they run at full speed. Not in
+    /// plyvel.
+    fn stall(&self, py: Python<'_>) -> PyResult<Option<Stall>> {
+        Ok(self.store().run(py, |db| Ok(db.stall()))?.map(Stall::from))
+    }
+
+    /// Returns what the opening found that a crash had lost, one sentence each. Not in plyvel.
+    fn recovery_notes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.store().run(py, |db| Ok(db.recovery_notes().to_vec()))
+    }
+
+    /// The random number that the database got when it was created, and keeps. Not in plyvel.
+    #[getter]
+    fn store_id(&self, py: Python<'_>) -> PyResult<u64> {
+        self.store().run(py, |db| Ok(db.store_id()))
+    }
+
+    /// Runs one flush or compaction that is due, in a database with ``background_threads=0``.
+    /// Returns False if none was due. Raises Error in a database with threads. Not in plyvel.
+    fn run_one_job(&self, py: Python<'_>) -> PyResult<bool> {
+        self.store().run(py, esker::Db::run_one_job)
     }
 
     /// Writes all memtables to tables and waits until that is done. Not in plyvel.
@@ -539,53 +572,8 @@ impl DB {
         self.part.contains(py, &key)
     }
 
-    /// Returns the database as a ``collections.abc.MutableMapping``. Iteration gives keys. ``len``
-    /// scans all keys.
-    fn mapping<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        part::mapping_of(slf.as_any())
-    }
-
-    /// Returns a view of the keys, like a dict's. Its ``len`` scans all keys.
-    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        part::mapping_of(slf.as_any())?.call_method0("keys")
-    }
-
-    /// Returns a view of the values, like a dict's.
-    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        part::mapping_of(slf.as_any())?.call_method0("values")
-    }
-
-    /// Returns a view of the pairs, like a dict's.
-    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        part::mapping_of(slf.as_any())?.call_method0("items")
-    }
-
-    /// Works like a dict's ``pop``. Another thread may write between the read and the delete.
-    #[pyo3(signature = (key, /, *default))]
-    fn pop<'py>(
-        slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        part::pop(slf.as_any(), key, default)
-    }
-
-    /// Works like a dict's ``setdefault``. Another thread may write between the read and the write.
-    fn setdefault<'py>(
-        slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-        default: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        part::mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))
-    }
-
-    /// Sets keys from a mapping or pairs, atomically in one batch.
-    fn update(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
-        part::mapping_of(slf.as_any())?.call_method1("update", (other,)).map(drop)
-    }
-
     /// Deletes every key.
     fn clear(slf: &Bound<'_, Self>) -> PyResult<()> {
         part::mapping_of(slf.as_any())?.call_method0("clear").map(drop)
     }
-}
+} }

@@ -4,12 +4,14 @@
 //! 1. The position is between two keys. A step returns the entry that it passes, so `next` followed
 //!    by `prev` returns the same entry twice.
 //! 2. The step that fails raises the failure.
+//! 3. Entries that are read ahead are those that single steps would return. A transaction is not
+//!    read ahead, because its iterator shows its later writes.
 
 use std::borrow::Cow;
 use std::ops::Bound as Limit;
 use std::sync::Arc;
 
-use esker::{KeyBounds, ReadOptions, Result};
+use esker::{Error, KeyBounds, ReadOptions, Result};
 use esker_bindings::cursor::Cursor;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -35,13 +37,137 @@ enum Gap {
     End,
 }
 
-/// A cursor, and the iterator's position relative to it.
+/// Maximum number of entries that are read at once.
+const AHEAD_MAX: usize = 64;
+/// Bytes after which no further entry is read at once.
+const AHEAD_BYTES: usize = 32 << 10;
+
+/// What comes after the entries that were read.
+#[derive(Default)]
+enum Rest {
+    /// The cursor is at the last of them.
+    #[default]
+    Unknown,
+    /// The end of the range, in the direction of the steps.
+    Nothing,
+    Failure(Error),
+}
+
+/// Entries that one call of the engine has read, for several steps in one direction.
+#[derive(Default)]
+struct Ahead {
+    is_up: bool,
+    /// Whether values are read, and not only keys.
+    has_values: bool,
+    bytes: Vec<u8>,
+    /// The ends of the key and of the value of each entry.
+    ends: Vec<(usize, usize)>,
+    /// Number of entries that steps have passed: at least 1 if there are entries.
+    passed: usize,
+    rest: Rest,
+    /// Number of entries to read next time.
+    size: usize,
+}
+
+impl Ahead {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        (self.passed, self.rest) = (0, Rest::Unknown);
+    }
+
+    fn push(&mut self, cursor: &Cursor) {
+        self.bytes.extend_from_slice(cursor.key());
+        let key_end = self.bytes.len();
+        if self.has_values {
+            self.bytes.extend_from_slice(cursor.value());
+        }
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    /// Returns the key and the value of the entry that the last step has passed.
+    fn last(&self) -> (&[u8], &[u8]) {
+        let Some(at) = self.passed.checked_sub(1) else { return (&[], &[]) };
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before].1);
+        let (key_end, end) = self.ends[at];
+        (&self.bytes[start..key_end], &self.bytes[key_end..end])
+    }
+}
+
+/// A cursor, the entries read from it, and the iterator's position. Without entries that no step
+/// has passed, the position is relative to the cursor's key.
 struct Walk {
     cursor: Cursor,
     gap: Gap,
+    ahead: Ahead,
 }
 
 impl Walk {
+    /// Passes the next entry in a direction, if it was read before.
+    #[inline]
+    fn pass(&mut self, up: bool) -> bool {
+        let ahead = &mut self.ahead;
+        let there = ahead.is_up == up && ahead.passed < ahead.ends.len();
+        ahead.passed += usize::from(there);
+        there
+    }
+
+    /// Passes the next entry in a direction, and reads further ones. Returns false at the end.
+    fn read(&mut self, up: bool) -> Result<bool> {
+        if !self.ahead.ends.is_empty() && self.ahead.is_up == up {
+            let rest = std::mem::take(&mut self.ahead.rest);
+            self.ahead.clear();
+            match rest {
+                Rest::Unknown => {}
+                Rest::Nothing => {
+                    self.gap = if up { Gap::End } else { Gap::Start };
+                    return Ok(false);
+                }
+                Rest::Failure(error) => return Err(error),
+            }
+        } else {
+            self.settle()?;
+            self.ahead.size = 1;
+        }
+        if !(if up { self.up() } else { self.down() })? {
+            return Ok(false);
+        }
+        let ahead = &mut self.ahead;
+        (ahead.is_up, ahead.passed) = (up, 1);
+        ahead.push(&self.cursor);
+        while matches!(self.cursor, Cursor::Store(_))
+            && ahead.ends.len() < ahead.size
+            && ahead.bytes.len() < AHEAD_BYTES
+        {
+            let moved = if up { self.cursor.move_next() } else { self.cursor.move_prev() };
+            match moved {
+                Ok(()) if self.cursor.valid() => ahead.push(&self.cursor),
+                Ok(()) => {
+                    ahead.rest = Rest::Nothing;
+                    break;
+                }
+                Err(error) => {
+                    ahead.rest = Rest::Failure(error);
+                    break;
+                }
+            }
+        }
+        ahead.size = (2 * ahead.size).min(AHEAD_MAX);
+        Ok(true)
+    }
+
+    /// Moves the cursor to the entry that the last step has passed, and forgets further ones.
+    fn settle(&mut self) -> Result<()> {
+        let is_there =
+            self.ahead.passed == self.ahead.ends.len() && matches!(self.ahead.rest, Rest::Unknown);
+        if !is_there {
+            self.cursor.seek(self.ahead.last().0)?;
+            self.gap = if self.ahead.is_up { Gap::After } else { Gap::Before };
+        }
+        self.ahead.clear();
+        Ok(())
+    }
+
     /// Passes the next key and leaves the cursor at it. Returns false at the end.
     fn up(&mut self) -> Result<bool> {
         match self.gap {
@@ -70,6 +196,8 @@ impl Walk {
 
     /// Moves just before the first key at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.ahead.clear();
+        self.ahead.size = 1;
         self.cursor.seek(key)?;
         self.gap = if self.cursor.valid() { Gap::Before } else { Gap::End };
         Ok(())
@@ -226,10 +354,11 @@ impl Iterator {
         wanted: &Wanted,
     ) -> Iterator {
         let gap = if wanted.reverse { Gap::End } else { Gap::Start };
+        let ahead = Ahead { has_values: wanted.include_value, ..Ahead::default() };
         Iterator {
             store: store.clone(),
             held,
-            walk: Guarded::new(Some(Walk { cursor, gap })),
+            walk: Guarded::new(Some(Walk { cursor, gap, ahead })),
             root: root.to_vec(),
             reverse: wanted.reverse,
             include_key: wanted.include_key,
@@ -237,38 +366,46 @@ impl Iterator {
         }
     }
 
-    /// Runs `body` without the interpreter's lock, and then `then` with the lock.
+    /// Runs `body` without the interpreter's lock, and then `then` with the lock. If `ready` returns
+    /// true, the body is not needed, and does not run.
     #[inline]
-    fn on<'py, T: Send, R>(
+    fn on<'py, R>(
         &self,
         py: Python<'py>,
-        body: impl FnOnce(&mut Walk) -> Result<T> + Send,
-        then: impl FnOnce(&Walk, T) -> R,
-    ) -> PyResult<R> {
+        ready: impl FnOnce(&mut Walk) -> bool,
+        body: impl FnOnce(&mut Walk) -> Result<bool> + Send,
+        then: impl FnOnce(&Walk) -> R,
+    ) -> PyResult<Option<R>> {
         self.store.check_reentry(py)?;
         let mut guard = self.walk.lock(py);
         self.store.check_open("database or iterator")?;
         self.held.as_ref().map_or(Ok(()), |held| held.check_active())?;
         let walk = guard.as_mut().ok_or_else(|| errors::closed("database or iterator"))?;
-        let outcome = py.detach(|| body(walk));
+        let outcome = if ready(walk) { Ok(true) } else { py.detach(|| body(walk)) };
         self.store.check_order(py)?;
-        Ok(then(walk, outcome.map_err(|error| errors::raised(py, &error))?))
+        let there = outcome.map_err(|error| errors::raised(py, &error))?;
+        Ok(there.then(|| then(walk)))
     }
 
     #[inline]
     fn step<'py>(&self, py: Python<'py>, up: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let entry = self.on(
             py,
-            |walk| if up { walk.up() } else { walk.down() },
-            |walk, there| there.then(|| self.entry(py, &walk.cursor)),
+            |walk| walk.pass(up),
+            |walk| walk.read(up),
+            |walk| self.entry(py, walk.ahead.last()),
         )?;
         entry.transpose()
     }
 
     #[inline]
-    fn entry<'py>(&self, py: Python<'py>, cursor: &Cursor) -> PyResult<Bound<'py, PyAny>> {
-        let key = || PyBytes::new(py, cursor.key().get(self.root.len()..).unwrap_or_default());
-        let value = || PyBytes::new(py, cursor.value());
+    fn entry<'py>(
+        &self,
+        py: Python<'py>,
+        (key, value): (&[u8], &[u8]),
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let key = || PyBytes::new(py, key.get(self.root.len()..).unwrap_or_default());
+        let value = || PyBytes::new(py, value);
         Ok(match (self.include_key, self.include_value) {
             (true, true) => PyTuple::new(py, [key(), value()])?.into_any(),
             (true, false) => key().into_any(),
@@ -279,10 +416,12 @@ impl Iterator {
 
     fn stand(&self, py: Python<'_>, gap: Gap) -> PyResult<()> {
         let place = move |walk: &mut Walk| {
+            walk.ahead.clear();
+            walk.ahead.size = 1;
             walk.gap = gap;
-            Ok(())
+            true
         };
-        self.on(py, place, |_, ()| ())
+        self.on(py, place, |_| Ok(true), |_| ()).map(drop)
     }
 }
 
@@ -318,7 +457,7 @@ impl Iterator {
     /// Moves just before the first key at or after ``target``, within the range.
     fn seek(&self, py: Python<'_>, target: BytesLike<'_>) -> PyResult<()> {
         let target = [&self.root[..], &target].concat();
-        self.on(py, |walk| walk.seek(&target), |_, ()| ())
+        self.on(py, |_| false, |walk| walk.seek(&target).map(|()| true), |_| ()).map(drop)
     }
 
     /// Releases files and memory. Later steps raise RuntimeError. Closing twice is allowed.

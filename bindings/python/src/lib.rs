@@ -3,13 +3,17 @@
 //! | module | content |
 //! |---|---|
 //! | `arguments` | conversion of options and byte strings from Python |
+//! | `arrays` | values read into buffers, arrays of keys and values of one size |
 //! | `backups`, `metrics` | backups and metrics of a database |
 //! | `store` | an open store: calls without the interpreter's lock, closing, forking |
 //! | `guarded` | mutual exclusion that cannot deadlock with the interpreter's lock |
 //! | `comparator` | a key order implemented by a Python function |
 //! | `merge` | merge operators implemented by Python functions, and times to live |
+//! | `filter` | compaction filters implemented by Python functions |
+//! | `observe` | listeners, stalls, counts of calls, runtimes |
 //! | `errors` | conversion of failures to exceptions |
 //! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
+//! | `mapping_methods` | the methods of a mapping and of arrays |
 //! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `transaction`, `iterator`, `raw` | the classes |
 //! | `functions` | the functions of the module |
 //!
@@ -21,17 +25,21 @@
 #![deny(unsafe_code)]
 
 mod arguments;
+mod arrays;
 mod backups;
 mod batch;
 mod comparator;
 mod db;
 mod errors;
+mod filter;
 mod functions;
 mod guarded;
 mod iterator;
 mod keyspace;
+mod mapping_methods;
 mod merge;
 mod metrics;
+mod observe;
 mod part;
 mod prefixed;
 mod raw;
@@ -56,6 +64,8 @@ mod _esker {
     use crate::iterator::Iterator;
     #[pymodule_export]
     use crate::keyspace::Keyspace;
+    #[pymodule_export]
+    use crate::observe::{Runtime, Stall, enable_perf, live_status, take_perf};
     #[pymodule_export]
     use crate::prefixed::PrefixedDB;
     #[pymodule_export]

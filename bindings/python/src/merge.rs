@@ -140,7 +140,7 @@ impl MergeOperator for PyMerge {
     }
 }
 
-/// A time to live: `None`, or a number of seconds. `math.inf` never ends.
+/// A time to live, or the longest wait of a write: a number of seconds. `math.inf` never ends.
 #[derive(Clone, Copy)]
 pub struct Ttl(Duration);
 
@@ -163,7 +163,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Ttl {
         let seconds: f64 = given.extract()?;
         if seconds.is_nan() || seconds < 0.0 {
             return Err(PyValueError::new_err(format!(
-                "a time to live is a number of seconds from 0 on, not {seconds}"
+                "a time is a number of seconds from 0 on, not {seconds}"
             )));
         }
         Ok(Ttl(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))

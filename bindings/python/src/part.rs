@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use esker::{Batch, DbIterator, KeyBounds, Keyspace, ReadOptions, WriteOptions};
+use esker::{Batch, DbIterator, KeyBounds, Keyspace, ReadOptions, Slice, WriteOptions};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -81,6 +81,34 @@ impl Part {
         }
     }
 
+    /// Returns the value of `key`.
+    #[inline]
+    pub fn find(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        options: &ReadOptions<'_>,
+    ) -> PyResult<Option<Slice>> {
+        let key = self.key(key);
+        match &self.keyspace {
+            None => self.store.run(py, |db| db.get_with(&*key, options)),
+            Some(keyspace) => self.store.run(py, |_| keyspace.get_with(&*key, options)),
+        }
+    }
+
+    /// Returns the values of many keys as of one moment.
+    pub fn find_many<'k>(
+        &self,
+        py: Python<'_>,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> PyResult<Vec<Option<Slice>>> {
+        let keys: Vec<Cow<'_, [u8]>> = keys.map(|key| self.key(key)).collect();
+        match &self.keyspace {
+            None => self.store.run(py, |db| db.multi_get(&keys)),
+            Some(keyspace) => self.store.run(py, |_| keyspace.multi_get(&keys)),
+        }
+    }
+
     /// Returns the value of `key` as `bytes`.
     #[inline]
     pub fn get<'py>(
@@ -89,12 +117,7 @@ impl Part {
         key: &[u8],
         options: &ReadOptions<'_>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let key = self.key(key);
-        let value = match &self.keyspace {
-            None => self.store.run(py, |db| db.get_with(&*key, options)),
-            Some(keyspace) => self.store.run(py, |_| keyspace.get_with(&*key, options)),
-        };
-        Ok(value?.map(|value| PyBytes::new(py, &value)))
+        Ok(self.find(py, key, options)?.map(|value| PyBytes::new(py, &value)))
     }
 
     /// Returns the values of many keys as of one moment.
@@ -105,12 +128,8 @@ impl Part {
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let keys: Vec<BytesLike<'_>> =
             keys.iter().map(|key| key.extract()).collect::<PyResult<_>>()?;
-        let keys: Vec<Cow<'_, [u8]>> = keys.iter().map(|key| self.key(key)).collect();
-        let values = match &self.keyspace {
-            None => self.store.run(py, |db| db.multi_get(&keys)),
-            Some(keyspace) => self.store.run(py, |_| keyspace.multi_get(&keys)),
-        };
-        Ok(values?.into_iter().map(|value| value.map(|v| PyBytes::new(py, &v))).collect())
+        let values = self.find_many(py, keys.iter().map(|key| &**key))?;
+        Ok(values.into_iter().map(|value| value.map(|v| PyBytes::new(py, &v))).collect())
     }
 
     /// Returns the value of `key`, or raises `KeyError`.
@@ -306,8 +325,7 @@ pub fn pop<'py>(
 /// to it here.
 macro_rules! part_methods {
     ($class:ident { $($own:tt)* }) => {
-        #[pymethods]
-        impl $class {
+        crate::mapping_methods::mapping_methods! { $class {
             $($own)*
 
             /// See ``DB.get``.
@@ -453,52 +471,7 @@ macro_rules! part_methods {
             ) -> PyResult<bool> {
                 self.part.contains(py, &key)
             }
-
-            /// Returns these keys as a ``collections.abc.MutableMapping``; see ``DB.mapping``.
-            fn mapping<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                crate::part::mapping_of(slf.as_any())
-            }
-
-            /// Returns a view of the keys, like a dict's.
-            fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                crate::part::mapping_of(slf.as_any())?.call_method0("keys")
-            }
-
-            /// Returns a view of the values, like a dict's.
-            fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                crate::part::mapping_of(slf.as_any())?.call_method0("values")
-            }
-
-            /// Returns a view of the pairs, like a dict's.
-            fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                crate::part::mapping_of(slf.as_any())?.call_method0("items")
-            }
-
-            /// Works like a dict's ``pop``.
-            #[pyo3(signature = (key, /, *default))]
-            fn pop<'py>(
-                slf: &Bound<'py, Self>,
-                key: &Bound<'py, PyAny>,
-                default: &Bound<'py, pyo3::types::PyTuple>,
-            ) -> PyResult<Bound<'py, PyAny>> {
-                crate::part::pop(slf.as_any(), key, default)
-            }
-
-            /// Works like a dict's ``setdefault``.
-            fn setdefault<'py>(
-                slf: &Bound<'py, Self>,
-                key: &Bound<'py, PyAny>,
-                default: &Bound<'py, PyAny>,
-            ) -> PyResult<Bound<'py, PyAny>> {
-                crate::part::mapping_of(slf.as_any())?.call_method1("setdefault", (key, default))
-            }
-
-            /// Sets keys from a mapping or pairs, atomically in one batch.
-            fn update(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
-                let mapping = crate::part::mapping_of(slf.as_any())?;
-                mapping.call_method1("update", (other,)).map(drop)
-            }
-        }
+        } }
     };
 }
 

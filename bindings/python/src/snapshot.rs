@@ -68,6 +68,15 @@ impl Snapshot {
         Ok(self.value(py, &key, fill_cache)?.map(Bound::into_any).or(default))
     }
 
+    /// Returns the values of many keys in the snapshot; see ``DB.get_many``. Not in plyvel.
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        keys.iter().map(|key| self.value(py, &key.extract::<BytesLike<'_>>()?, true)).collect()
+    }
+
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
         let value = self.value(py, &key.extract::<BytesLike<'_>>()?, true)?;
         value.map(|value| value.into_any().unbind()).ok_or_else(|| part::no_key(key))

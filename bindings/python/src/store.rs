@@ -18,6 +18,7 @@ use pyo3::prelude::*;
 use crate::arguments::Chosen;
 use crate::comparator::PyComparator;
 use crate::errors;
+use crate::filter::PyFilter;
 use crate::merge::PyMerge;
 
 /// The stores that may be open. Locked only while the interpreter's lock is held, so that it is
@@ -37,6 +38,8 @@ pub struct Store {
     orders: Orders,
     /// The merge operators that are Python functions.
     operators: Vec<Arc<PyMerge>>,
+    /// The compaction filters that are Python functions.
+    filters: Vec<Arc<PyFilter>>,
     /// Whether this process is a fork of the one that opened the store.
     abandoned: AtomicBool,
 }
@@ -44,7 +47,7 @@ pub struct Store {
 impl Store {
     /// Opens the store at `path`.
     pub fn open(py: Python<'_>, path: &Path, chosen: Chosen) -> PyResult<Arc<Store>> {
-        let Chosen { options, comparators, operators, read_only } = chosen;
+        let Chosen { options, comparators, operators, filters, read_only } = chosen;
         let (functions, orders) = (calling::functions_of(&options), Orders::of(&options));
         let opened = py.detach(|| match read_only {
             true => Db::open_read_only(path, options),
@@ -53,7 +56,7 @@ impl Store {
         let db = opened.map_err(|error| errors::raised(py, &error))?;
         let handle = Handle::of(db, functions);
         let abandoned = AtomicBool::new(false);
-        let store = Arc::new(Store { handle, comparators, orders, operators, abandoned });
+        let store = Arc::new(Store { handle, comparators, orders, operators, filters, abandoned });
         let mut open = known();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&store));
@@ -142,6 +145,11 @@ impl Store {
     /// Returns the merge operators that keyspaces may choose by their function.
     pub fn operators(&self) -> &[Arc<PyMerge>] {
         &self.operators
+    }
+
+    /// Returns the compaction filters that keyspaces may choose by their function.
+    pub fn filters(&self) -> &[Arc<PyFilter>] {
+        &self.filters
     }
 
     /// Closes the store and waits for running calls.

@@ -19,6 +19,7 @@ use crate::arguments::{self, BytesLike};
 use crate::guarded::Guarded;
 use crate::iterator::{self, Iterator};
 use crate::keyspace::Keyspace;
+use crate::merge::Ttl;
 use crate::part;
 use crate::store::Store;
 
@@ -342,18 +343,40 @@ impl Transaction {
     }
 
     /// Sets ``key`` to ``value`` at the commit. Later reads of the transaction see it at once.
-    #[pyo3(signature = (key, value, *, keyspace=None))]
+    /// ``ttl`` is the time to live in seconds, from the commit on.
+    #[pyo3(signature = (key, value, *, ttl=None, keyspace=None))]
     fn put(
         &self,
         py: Python<'_>,
         key: BytesLike<'_>,
         value: BytesLike<'_>,
+        ttl: Option<Ttl>,
         keyspace: Option<&Keyspace>,
     ) -> PyResult<()> {
         let (key, value, keyspace) = (&*key, &*value, keyspace.map(Keyspace::inner));
+        self.held.on(py, |transaction| match (keyspace, ttl.map(Ttl::duration)) {
+            (None, None) => transaction.put(key, value),
+            (None, Some(ttl)) => transaction.put_with_ttl(key, value, ttl),
+            (Some(keyspace), None) => transaction.put_in(keyspace, key, value),
+            (Some(keyspace), Some(ttl)) => transaction.put_with_ttl_in(keyspace, key, value, ttl),
+        })
+    }
+
+    /// Merges ``operand`` into the value of ``key`` at the commit; see ``DB.merge``. Later reads of
+    /// the transaction see the merged value. Of two transactions that merge into one key at the
+    /// same time, one raises ConflictError.
+    #[pyo3(signature = (key, operand, *, keyspace=None))]
+    fn merge(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        operand: BytesLike<'_>,
+        keyspace: Option<&Keyspace>,
+    ) -> PyResult<()> {
+        let (key, operand, keyspace) = (&*key, &*operand, keyspace.map(Keyspace::inner));
         self.held.on(py, |transaction| match keyspace {
-            None => transaction.put(key, value),
-            Some(keyspace) => transaction.put_in(keyspace, key, value),
+            None => transaction.merge(key, operand),
+            Some(keyspace) => transaction.merge_in(keyspace, key, operand),
         })
     }
 
@@ -422,7 +445,7 @@ impl Transaction {
         key: BytesLike<'_>,
         value: BytesLike<'_>,
     ) -> PyResult<()> {
-        self.put(py, key, value, None)
+        self.put(py, key, value, None, None)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -40,6 +40,7 @@ class Sequence:
     def forget(self):
         """Drops the objects of a closed database."""
         self.batches, self.snapshots, self.iterators, self.transactions = [], [], [], []
+        self.walks = []
 
     def key(self):
         key = b"".join(self.random.choices(LETTERS, k=self.random.randrange(4)))
@@ -51,7 +52,7 @@ class Sequence:
     def step(self):
         steps = [self.write] * 8 + [self.batch] * 5 + [self.read] * 6 + [self.snapshot] * 3
         steps += [self.iterate] * 7 + [self.maintain] * 4 + [self.wrong] * 3
-        steps += [self.transaction] * 8
+        steps += [self.transaction] * 8 + [self.walk] * 4
         steps += [self.reopen, self.closed, self.threads]
         self.random.choice(steps)()
 
@@ -104,10 +105,31 @@ class Sequence:
         assert self.db.get(key) == self.content.get(key)
         assert (key in self.db) == (key in self.content)
         if self.random.random() < 0.2:
+            self.read_into(key)
+        if self.random.random() < 0.2:
             keys = [self.key() for _ in range(5)]
             assert self.db.get_many(keys) == [self.content.get(each) for each in keys]
         if self.random.random() < 0.1:
             assert list(self.db) == sorted(self.content.items())
+
+    def read_into(self, key):
+        """Reads a value into a buffer that may be too short, and keys of one size into rows."""
+        value, buffer = self.content.get(key), bytearray(b"." * self.random.randrange(40))
+        if value is not None and len(value) > len(buffer):
+            with pytest.raises(ValueError):
+                self.db.get_into(key, buffer)
+            assert set(buffer) <= set(b".")
+        else:
+            assert self.db.get_into(key, buffer) == (None if value is None else len(value))
+            assert buffer.startswith(value or b"")
+        rows = bytearray(b"..")
+        wanted = [self.content.get(one) for one in (b"a", b"b")]
+        if all(found is None or len(found) == 1 for found in wanted):
+            assert self.db.get_array(b"ab", rows) == bytes(found is not None for found in wanted)
+            assert bytes(rows) == b"".join(found or b"." for found in wanted)
+        else:
+            with pytest.raises(ValueError):
+                self.db.get_array(b"ab", rows)
 
     def snapshot(self):
         if not self.snapshots or self.random.random() < 0.3:
@@ -167,6 +189,31 @@ class Sequence:
                 self.content.pop(key, None)
             else:
                 self.content[key] = value
+
+    def walk(self):
+        """Steps an iterator, kept with its pairs and its position between them."""
+        walks = self.walks
+        if not walks or self.random.random() < 0.2:
+            walks.append([self.db.iterator(), sorted(self.content.items()), 0])
+        if self.random.random() < 0.1:
+            walks.pop(self.random.randrange(len(walks)))[0].close()
+            return
+        kept = self.random.choice(walks)
+        steps, pairs, at = kept
+        up = self.random.random() < 0.7
+        for _ in range(self.random.randrange(1, 40)):
+            if self.random.random() < 0.1:
+                up = not up
+            if up:
+                assert next(steps, None) == (pairs[at] if at < len(pairs) else None)
+                at = min(at + 1, len(pairs))
+            elif at == 0:
+                with pytest.raises(StopIteration):
+                    steps.prev()
+            else:
+                assert steps.prev() == pairs[at - 1]
+                at -= 1
+        kept[2] = at
 
     def iterate(self):
         """Moves a raw iterator, kept with its pairs and its position in them; None if invalid."""
@@ -242,6 +289,10 @@ class Sequence:
             lambda: self.db.put(b"k" * (2 << 20), b"v"),
             lambda: self.db.set_option("no such option", bad),
             lambda: self.db.put(),
+            lambda: self.db.get_into(b"k", bad),
+            lambda: self.db.get_array(b"ab", bad),
+            lambda: self.db.put_array(bad, b"ab"),
+            lambda: self.db.write_batch().write(timeout=-1),
             lambda: self.db.prefixed_db(bad or 7),
             lambda: esker.DB(self.place, no_such_option=bad),
             lambda: self.db.checkpoint(b"\0"),
@@ -262,6 +313,7 @@ class Sequence:
 
     def use_after_close(self, db, batches, snapshots, iterators, transactions):
         calls = [db.flush, db.verify, db.snapshot, db.write_batch, db.raw_iterator, db.iterator]
+        calls += [db.stall, db.recovery_notes, lambda: db.get_into(b"k", bytearray(9))]
         calls += [lambda: db.get(b"k"), lambda: db.put(b"k", b"v"), lambda: list(db)]
         calls += [batch.write for batch, _ in batches]
         calls += [lambda s=snapshot: s.get(b"k") for snapshot, _ in snapshots]
@@ -274,7 +326,7 @@ class Sequence:
 
     def closed(self):
         """Drops the database and its objects, which are freed in a random order."""
-        held = [self.batches, self.snapshots, self.iterators, self.transactions]
+        held = [self.batches, self.snapshots, self.iterators, self.transactions, self.walks]
         self.db = None
         self.random.shuffle(held)
         self.forget()

@@ -1,6 +1,7 @@
 """The stubs match the module."""
 
 import importlib.metadata
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,54 @@ def run(*arguments, **more):
         [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False, **more
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+NEWER = """
+import array, asyncio
+from esker import aio, codec
+def keep(key: bytes, value: bytes) -> bool | bytes:
+    return value or False
+runtime = esker.Runtime(memory_budget_bytes='64MiB', threads_max=3)
+stores: int = runtime.metrics()['stores']
+with esker.DB('y', create_if_missing=True, runtime=runtime, listener=lambda event: event['kind'],
+              compaction_filter='keep', compaction_filters={'keep': keep}) as db:
+    length: int | None = db.get_into(b'k', bytearray(8))
+    db.put_array(b'ab', array.array('d', [1, 2]))
+    mask: bytes = db.get_array(memoryview(b'ab'), array.array('d', [0, 0]))
+    stall = db.stall()
+    if stall is not None:
+        cause: str = stall.cause
+    batch = db.write_batch()
+    batch.write(timeout=0.5)
+    with db.transaction() as t:
+        t.merge(b'n', b'1')
+        t.put(b'n', b'1', ttl=5)
+    with db.snapshot() as snapshot:
+        several: list[bytes | None] = snapshot.get_many([b'a'])
+    event = codec.tuple_of(codec.string, codec.desc(codec.u64))
+    who, when = event.decode(event.encode(('ada', 7)))
+    sure_who: str = who
+    sure_when: int = when
+    times = codec.TypedMapping(db.keyspace('times'), event, codec.optional(codec.f64))
+    times['ada', 1] = None
+    time_of: float | None = times['ada', 1]
+    pairs_of: MutableMapping[tuple[str, int], float | None] = times
+    counts: dict[str, int] = esker.take_perf()
+    times['ada'] = 1.0  # type: ignore[index]  # pyright: ignore
+async def main() -> None:
+    async with aio.open('y') as db:
+        await db.put(b'k', b'v')
+        size: int = await db.transact(lambda t: len(t.get(b'k', b'')))
+        async with await db.transaction() as t:
+            await t.put(b'k', b'v')
+        async for pair in db.iterator(prefix=b'k'):
+            print(pair)
+asyncio.run(main())
+"""
+
+
+def test_typed_modules_type_check(tmp_path):
+    run("mypy", "--strict", "-m", "esker.aio", "-m", "esker.codec", cwd=tmp_path)
 
 
 def test_stubs_match_module(tmp_path):
@@ -57,10 +106,15 @@ def test_program_type_checks(tmp_path):
         "        both: list[tuple[bytes, bytes]] = list(t.iterator(prefix=b'k', keyspace=users))\n"
         "        only: list[bytes] = list(t.iterator(include_key=False))\n"
         "    retry: type[esker.ConflictError] = esker.DeadlockError\n"
-        "    db.transaction(isolation='none')  # type: ignore[arg-type]\n"
-        "    db.put('k', b'v')  # type: ignore[arg-type]\n"
+        "    db.transaction(isolation='none')  # type: ignore[arg-type]  # pyright: ignore\n"
+        "    db.put('k', b'v')  # type: ignore[arg-type]  # pyright: ignore\n"
     )
+    program.write_text(program.read_text() + NEWER)
     run("mypy", "--strict", str(program), cwd=tmp_path)
+    if shutil.which("pyright"):
+        done = subprocess.run(["pyright", "--pythonpath", sys.executable, str(program)],
+                              capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
     assert (Path(esker.__file__).parent / "py.typed").exists()
 
 

@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use esker::MergeOperator;
+use esker_bindings::parts::starts_and_lengths;
 use esker_c::callbacks::{State, esker_destructor_t, esker_name_t};
 use esker_c::failure::{Failure, Outcome, attempt};
 use esker_c::ffi;
@@ -63,11 +64,8 @@ struct Operands {
 
 impl Operands {
     fn of(operands: &[&[u8]]) -> Operands {
-        Operands {
-            starts: operands.iter().map(|operand| operand.as_ptr().cast()).collect(),
-            lengths: operands.iter().map(|operand| operand.len()).collect(),
-            count: c_int::try_from(operands.len()).unwrap_or(c_int::MAX),
-        }
+        let (starts, lengths) = starts_and_lengths(operands);
+        Operands { starts, lengths, count: c_int::try_from(operands.len()).unwrap_or(c_int::MAX) }
     }
 }
 

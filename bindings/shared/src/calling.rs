@@ -1,7 +1,7 @@
 //! Tracks which caller-supplied function a thread is running, to detect re-entrant calls.
 //!
-//! A store calls its comparator, filter, merge operator or compaction filter in the middle of
-//! another call. The calling thread may hold the store's locks then, so a re-entrant call could
+//! A store calls its comparator, filter, merge operator, compaction filter, listener or clock in
+//! the middle of another call. The calling thread may hold the store's locks then, so a re-entrant call could
 //! wait for its own thread and deadlock.
 //!
 //! Invariants:
@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Addresses of a store's comparators, merge operators and compaction filters, also those of its
-/// keyspaces, and of its filter.
+/// keyspaces, and of its filter, its listeners and its clock.
 #[derive(Debug, Default)]
 pub struct Functions(Vec<usize>);
 
@@ -45,6 +45,9 @@ pub fn functions_of(options: &Options) -> Functions {
     functions.extend(operators.map(|operator| Arc::as_ptr(operator).cast::<()>().addr()));
     let filters = options.compaction_filter.iter().chain(&options.compaction_filters);
     functions.extend(filters.map(|filter| Arc::as_ptr(filter).cast::<()>().addr()));
+    let listeners = options.listeners.iter();
+    functions.extend(listeners.map(|listener| Arc::as_ptr(listener).cast::<()>().addr()));
+    functions.extend(options.clock.as_ref().map(|clock| Arc::as_ptr(clock).cast::<()>().addr()));
     Functions(functions)
 }
 
@@ -80,7 +83,9 @@ impl Drop for Back {
 mod tests {
     use std::cmp::Ordering;
 
-    use esker::{CompactionFilter, Comparator, FilterDecision, MergeOperator};
+    use esker::{
+        Clock, CompactionFilter, Comparator, EventListener, FilterDecision, MergeOperator,
+    };
 
     use super::*;
 
@@ -136,15 +141,26 @@ mod tests {
         }
     }
 
+    impl EventListener for Named {}
+
+    impl Clock for Named {
+        fn now_ms(&self) -> u64 {
+            0
+        }
+    }
+
     #[test]
-    fn functions_of_a_store_include_merge_operators_and_compaction_filters() {
+    fn functions_of_a_store_include_all_that_it_calls() {
         let named = |name: &str| Arc::new(Named(name.to_string()));
-        let all = ["operator", "added operator", "filter", "added filter"].map(named);
+        let all = ["operator", "added operator", "filter", "added filter", "listener", "clock"]
+            .map(named);
         let options = Options {
             merge_operator: Some(all[0].clone()),
             merge_operators: vec![all[1].clone()],
             compaction_filter: Some(all[2].clone()),
             compaction_filters: vec![all[3].clone()],
+            listeners: vec![all[4].clone()],
+            clock: Some(all[5].clone()),
             ..Options::default()
         };
         let functions = functions_of(&options);

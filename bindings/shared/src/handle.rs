@@ -4,7 +4,7 @@
 //! 1. A call that began before the close completes on an open store.
 //! 2. A call that begins after the close fails with `Closed`.
 //! 3. Closing twice is allowed.
-//! 4. Every call from within the store's own comparator or filter is refused, if the handle was
+//! 4. Every call from within the store's own functions (comparators, listeners) is refused, if the handle was
 //!    created by [`Handle::of`].
 
 use std::sync::Arc;
@@ -38,8 +38,8 @@ impl Handle {
         if calling::is_within(&self.functions) {
             return Err(internals::error(
                 ErrorKind::InvalidArgument,
-                "a comparator or filter must not use its own store: it is called in the middle of \
-                 a call on it",
+                "a comparator, filter or listener must not use its own store: it is called in the \
+                 middle of a call on it",
                 None,
             ));
         }

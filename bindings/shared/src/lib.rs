@@ -4,10 +4,13 @@
 //! |---|---|
 //! | [`calling`] | detection of re-entrant calls from a comparator or filter |
 //! | [`cursor`] | a cursor over the pairs of a store or of a transaction |
+//! | [`events`] | the events of a store as named fields |
 //! | [`handle`] | a store handle that can be closed while other threads use the store |
 //! | [`orders`] | the key orders that keyspaces of a store may have, by name |
+//! | [`parts`] | byte strings as C takes them |
 //! | [`properties`] | LevelDB's property strings, from Esker's metrics |
 //! | [`retry`] | the pause before a transaction runs again |
+//! | [`runtime`] | options of a runtime from text, and numbers by name |
 //! | [`settings`] | conversion of LevelDB's options to Esker's |
 //! | [`removal`] | removal of a store with LevelDB's semantics |
 //!
@@ -16,9 +19,12 @@
 
 pub mod calling;
 pub mod cursor;
+pub mod events;
 pub mod handle;
 pub mod orders;
+pub mod parts;
 pub mod properties;
 pub mod removal;
 pub mod retry;
+pub mod runtime;
 pub mod settings;

@@ -3,6 +3,7 @@
 //! Invariant: an unknown number is an invalid argument, never a default.
 
 use std::ffi::{c_char, c_void};
+use std::time::{Duration, Instant};
 
 use esker::{Durability, WriteOptions};
 
@@ -31,6 +32,12 @@ pub fn write_options(number: i32) -> Outcome<WriteOptions> {
         }
     };
     Ok(WriteOptions::default().durability(durability))
+}
+
+/// Returns the write options for a durability number and the longest wait of the write.
+pub fn write_options_within(number: i32, wait_ms_max: u64) -> Outcome<WriteOptions> {
+    let deadline = Instant::now().checked_add(Duration::from_millis(wait_ms_max));
+    Ok(write_options(number)?.deadline(deadline))
 }
 
 /// Returns the version, such as `0.1.0`. It must not be freed.

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use esker::Batch;
 
 use super::batch::esker_batch_t;
-use super::common::write_options;
+use super::common::{write_options, write_options_within};
 use super::store::{esker_db_t, on};
 use crate::failure::{attempt, there};
 use crate::ffi;
@@ -111,6 +111,27 @@ pub unsafe extern "C" fn esker_write(
 ) -> i32 {
     let outcome = attempt(|| {
         let options = write_options(durability)?;
+        let batch = there(batch, "batch")?;
+        Ok(esker_db_t::open(db)?.write_with(&batch.batch, &options)?)
+    });
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { ffi::code(outcome, message) }
+}
+
+/// Does the same as `esker_write`, but waits at most `wait_ms_max` milliseconds for memory while
+/// writes are stalled (`esker_stall`). After that it fails with `ESKER_BUSY`, whose message has the
+/// cause, and nothing was written. It may take longer than that: a write that waits for nothing,
+/// and the sync of the log, are not interrupted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_write_within(
+    db: Option<&esker_db_t>,
+    batch: Option<&esker_batch_t>,
+    durability: i32,
+    wait_ms_max: u64,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    let outcome = attempt(|| {
+        let options = write_options_within(durability, wait_ms_max)?;
         let batch = there(batch, "batch")?;
         Ok(esker_db_t::open(db)?.write_with(&batch.batch, &options)?)
     });

@@ -194,6 +194,30 @@ pub unsafe extern "C" fn esker_multi_get(
     }
 }
 
+/// Does the same as `esker_multi_get`, at the moment of a snapshot. It may be called after the store
+/// was closed, as reads of an iterator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_snapshot_multi_get(
+    snapshot: Option<&esker_snapshot_t>,
+    count: usize,
+    keys: *const *const u8,
+    key_lens: *const usize,
+    values: *mut *mut u8,
+    value_lens: *mut usize,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages; the arrays have
+    // `count` items.
+    unsafe {
+        let outcome = attempt(|| {
+            multi_get(count, (keys, key_lens), (values, value_lens), |keys| {
+                Ok(there(snapshot, "snapshot")?.snapshot.multi_get(keys)?)
+            })
+        });
+        ffi::code(outcome, message)
+    }
+}
+
 /// Sets `*found` to 1 if the store has the key, else to 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_contains(

@@ -5,6 +5,7 @@
 //! anything is read or written.
 
 use std::ffi::c_char;
+use std::time::Duration;
 
 use esker::{Keyspace, Transaction};
 
@@ -197,6 +198,98 @@ pub unsafe extern "C" fn esker_transaction_put_in(
 ) -> i32 {
     // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe { put(transaction, named(keyspace), (key, key_len), (value, value_len), message) }
+}
+
+/// Sets a key to a value that expires at the commit plus `ttl_ms` milliseconds; `ESKER_NEVER_MS`
+/// never ends. The transaction itself sees the value whatever the time. Otherwise as
+/// `esker_transaction_put`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_transaction_put_with_ttl(
+    transaction: Option<&esker_transaction_t>,
+    key: *const u8,
+    key_len: usize,
+    value: *const u8,
+    value_len: usize,
+    ttl_ms: u64,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(transaction, Ok(None), message, |transaction, _| {
+            let key = ffi::bytes(key, key_len, "key")?;
+            Ok(transaction.put_with_ttl(
+                key,
+                ffi::bytes(value, value_len, "value")?,
+                Duration::from_millis(ttl_ms),
+            )?)
+        })
+    }
+}
+
+/// Does the same as `esker_transaction_put_with_ttl`, in a keyspace.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_transaction_put_with_ttl_in(
+    transaction: Option<&esker_transaction_t>,
+    keyspace: Option<&esker_keyspace_t>,
+    key: *const u8,
+    key_len: usize,
+    value: *const u8,
+    value_len: usize,
+    ttl_ms: u64,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(transaction, Ok(None), message, |transaction, _| {
+            let keyspace = &there(keyspace, "keyspace's handle")?.keyspace;
+            let key = ffi::bytes(key, key_len, "key")?;
+            let value = ffi::bytes(value, value_len, "value")?;
+            Ok(transaction.put_with_ttl_in(keyspace, key, value, Duration::from_millis(ttl_ms))?)
+        })
+    }
+}
+
+/// Merges an operand into the value of a key at the commit, by the merge operator of the store.
+/// Later reads of the transaction see the merged value. Protects the key as a put does: of two
+/// transactions that merge into one key at the same time, one fails. Otherwise as
+/// `esker_transaction_put` and `esker_merge`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_transaction_merge(
+    transaction: Option<&esker_transaction_t>,
+    key: *const u8,
+    key_len: usize,
+    operand: *const u8,
+    operand_len: usize,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(transaction, Ok(None), message, |transaction, _| {
+            let key = ffi::bytes(key, key_len, "key")?;
+            Ok(transaction.merge(key, ffi::bytes(operand, operand_len, "operand")?)?)
+        })
+    }
+}
+
+/// Does the same as `esker_transaction_merge`, in a keyspace, by its merge operator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_transaction_merge_in(
+    transaction: Option<&esker_transaction_t>,
+    keyspace: Option<&esker_keyspace_t>,
+    key: *const u8,
+    key_len: usize,
+    operand: *const u8,
+    operand_len: usize,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(transaction, Ok(None), message, |transaction, _| {
+            let keyspace = &there(keyspace, "keyspace's handle")?.keyspace;
+            let key = ffi::bytes(key, key_len, "key")?;
+            Ok(transaction.merge_in(keyspace, key, ffi::bytes(operand, operand_len, "operand")?)?)
+        })
+    }
 }
 
 /// Deletes a key.

@@ -11,8 +11,10 @@ use esker_c::own::bulk::*;
 use esker_c::own::db::*;
 use esker_c::own::keyspace::*;
 use esker_c::own::merge_and_ttl::*;
+use esker_c::own::observe::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
+use esker_c::own::runtime::*;
 use esker_c::own::store::*;
 use esker_c::own::transaction::*;
 use esker_c::own::transaction_data::*;
@@ -80,6 +82,48 @@ fn null_handles_return_error_from_functions_on_merges_and_expiry() {
         esker_keyspace_options_set_ttl_ms(None, 0);
     }
     assert!(value.is_null() && time == ESKER_NEVER_MS);
+}
+
+#[test]
+fn null_handles_return_error_from_functions_that_observe_and_share() {
+    let (mut options, mut runtime_options) =
+        (esker_options_create(), esker_runtime_options_create());
+    let (mut text, name) = (null_mut(), c"stores".as_ptr());
+    refused! {
+        esker_runtime_options_set(None, c"threads_max".as_ptr(), c"3".as_ptr());
+        esker_runtime_options_set(Some(&mut runtime_options), null(), null());
+        esker_runtime_create(None, None);
+        esker_runtime_metric(None, name, Some(&mut 0));
+        esker_runtime_metric(None, name, None);
+        esker_options_add_listener(None, null_mut(), None, None);
+        esker_options_add_listener(Some(&mut options), null_mut(), None, None);
+        esker_options_set_clock(None, null_mut(), None, None);
+        esker_options_set_clock(Some(&mut options), null_mut(), None, None);
+        esker_stall(None, Some(&mut null_mut()));
+        esker_stall(None, None);
+        esker_recovery_notes(None, Some(&mut text));
+        esker_recovery_notes(None, None);
+        esker_live_status(null(), None, Some(&mut text), None);
+        esker_live_status(c"x".as_ptr(), None, None, None);
+        esker_store_id(None, Some(&mut 0));
+        esker_run_one_job(None, None);
+        esker_write_within(None, None, 0, 0);
+        esker_snapshot_multi_get(None, 0, null(), null(), null_mut(), null_mut());
+        esker_transaction_merge(None, null(), 0, null(), 0);
+        esker_transaction_merge_in(None, None, null(), 0, null(), 0);
+        esker_transaction_put_with_ttl(None, null(), 0, null(), 0, 0);
+        esker_transaction_put_with_ttl_in(None, None, null(), 0, null(), 0, 0);
+    }
+    assert!(text.is_null());
+    esker_options_set_runtime(None, None);
+    esker_options_set_runtime(Some(&mut options), None);
+    esker_runtime_options_destroy(None);
+    esker_runtime_destroy(None);
+    esker_stall_destroy(None);
+    esker_perf_enable(0);
+    assert!(taken(&mut esker_perf_take()).contains("wal_syncs 0"));
+    esker_runtime_options_destroy(Some(runtime_options));
+    esker_options_destroy(Some(options));
 }
 
 #[test]

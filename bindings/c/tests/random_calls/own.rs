@@ -137,6 +137,8 @@ pub struct RandomCalls {
     options: Box<esker_options_t>,
     db: *mut esker_db_t,
     closed: bool,
+    /// Whether the store has threads, which run its jobs.
+    has_threads: bool,
     content: Content,
     batches: Vec<(Box<esker_batch_t>, Vec<Op>)>,
     /// Snapshots, each with its content and the number of the opening that it belongs to.
@@ -193,6 +195,7 @@ impl RandomCalls {
             options,
             db: null_mut(),
             closed: false,
+            has_threads: threads == c"1",
             content: Content { backwards: backwards_order, pairs: Vec::new() },
             batches: Vec::new(),
             snapshots: Vec::new(),

@@ -15,6 +15,7 @@ use esker_c::own::db::*;
 use esker_c::own::iter::*;
 use esker_c::own::keyspace::*;
 use esker_c::own::keyspace_data::*;
+use esker_c::own::merge_and_ttl::ESKER_NEVER_MS;
 use esker_c::own::options::*;
 use esker_c::own::store::*;
 use esker_c::own::transaction::*;
@@ -246,6 +247,13 @@ impl RandomCalls {
                     esker_transaction_delete_range_in(t, keyspace, k, k_len, o, o_len, None)
                 }
                 (1, false) => esker_transaction_delete_range(t, k, k_len, o, o_len, None),
+                (2, true) => {
+                    let never = ESKER_NEVER_MS;
+                    esker_transaction_put_with_ttl_in(t, keyspace, k, k_len, v, v_len, never, None)
+                }
+                (2, false) => {
+                    esker_transaction_put_with_ttl(t, k, k_len, v, v_len, ESKER_NEVER_MS, None)
+                }
                 (_, true) => esker_transaction_put_in(t, keyspace, k, k_len, v, v_len, None),
                 (_, false) => esker_transaction_put(t, k, k_len, v, v_len, None),
             }

@@ -19,7 +19,8 @@ plyvel. In addition, a database has the methods of a mapping, and takes Esker's 
             name = transaction.get(b"7", keyspace=users)
             transaction.put(b"name", name)
 
-Failures raise ``esker.Error`` or a subclass. Calls on closed objects raise ``RuntimeError``.
+``esker.aio`` has the methods as coroutines, ``esker.codec`` typed keys. Failures raise
+``esker.Error`` or a subclass. Calls on closed objects raise ``RuntimeError``.
 """
 
 import atexit as _atexit
@@ -44,16 +45,21 @@ from ._esker import (
     Option,
     PrefixedDB,
     RawIterator,
+    Runtime,
     Savepoint,
     Snapshot,
+    Stall,
     Transaction,
     WriteBatch,
     destroy_db,
+    enable_perf,
     list_backups,
+    live_status,
     options,
     prune_backups,
     repair_db,
     restore_db,
+    take_perf,
 )
 from ._mapping import Mapping
 
@@ -76,16 +82,21 @@ __all__ = [
     "Option",
     "PrefixedDB",
     "RawIterator",
+    "Runtime",
     "Savepoint",
     "Snapshot",
+    "Stall",
     "Transaction",
     "WriteBatch",
     "destroy_db",
+    "enable_perf",
     "list_backups",
+    "live_status",
     "options",
     "prune_backups",
     "repair_db",
     "restore_db",
+    "take_perf",
 ]
 
 _atexit.register(_esker.close_all)

@@ -46,7 +46,7 @@ class DeadlockError(ConflictError):
 
 
 class BusyError(Error):
-    """The wait for a lock ended without the lock. Nothing was written."""
+    """A wait for a lock, or of a write for memory, ended at its deadline. Nothing was written."""
 
 
 _classes = (

@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 
 use esker_c::own::common::*;
 use esker_c::own::iter::*;
+use esker_c::own::observe::*;
 use esker_c::own::options::*;
 use esker_c::own::store::*;
 
@@ -100,7 +101,10 @@ impl RandomCalls {
     pub(super) fn maintenance(&mut self) {
         let (key, other) = (self.rng.key(), self.rng.key());
         let mut size = 0;
-        let what = self.rng.below(10);
+        let what = self.rng.below(12);
+        if what == 11 {
+            return self.observe();
+        }
         // SAFETY: handles are null or alive; buffers and strings are borrowed.
         let code = unsafe {
             let db = self.db();
@@ -124,6 +128,10 @@ impl RandomCalls {
                     esker_set_option(db, c"policy".as_ptr(), value, None)
                 }
                 8 => {
+                    let code = esker_run_one_job(db, None, None);
+                    return self.expect(!self.has_threads, code);
+                }
+                9 => {
                     let mut text = null_mut();
                     let code = esker_openmetrics(db, Some(&mut text), None);
                     assert_eq!(code == OK, !text.is_null());
@@ -137,6 +145,32 @@ impl RandomCalls {
                 }
             }
         };
+        self.expect(true, code);
+    }
+
+    /// Asks what writes wait for, what a crash lost, and how often this thread has read.
+    fn observe(&mut self) {
+        let (mut stall, mut text, mut id) = (null_mut(), null_mut(), 0);
+        let what = self.rng.below(4);
+        // SAFETY: handles are null or alive; results are freed.
+        let code = unsafe {
+            let db = self.db();
+            match what {
+                0 => esker_stall(db, Some(&mut stall), None),
+                1 => esker_recovery_notes(db, Some(&mut text), None),
+                2 => esker_store_id(db, Some(&mut id), None),
+                _ => {
+                    esker_perf_enable(u8::from(self.rng.chance(2)));
+                    return esker_free(esker_perf_take().cast());
+                }
+            }
+        };
+        assert!(code == OK || (stall.is_null() && text.is_null() && id == 0));
+        // SAFETY: made by the calls above, freed once.
+        unsafe {
+            esker_stall_destroy((!stall.is_null()).then(|| Box::from_raw(stall)));
+            esker_free(text.cast());
+        }
         self.expect(true, code);
     }
 

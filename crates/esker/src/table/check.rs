@@ -94,8 +94,11 @@ impl Table {
         let mut tombstones = Vec::new();
         // `Meta::read` has already validated the encoding.
         let _ = decode_range_deletes(&meta.tombstones, |tombstone| tombstones.push(tombstone));
-        let info =
+        let mut info =
             walk.summary.finish(self.order(), keys, tombstones.into_iter(), self.source.size_bytes);
+        if let Some(ingested) = self.info().ingested {
+            info.set_ingested(ingested);
+        }
         let stated = &meta.properties.info;
         if info != *stated {
             let message = format!("the properties state {stated:?}, the file holds {info:?}");
@@ -173,7 +176,9 @@ impl Table {
             if !meta.filter.may_contain(key, super::key_hash(key)) {
                 return wrong("the filter excludes a key of the table");
             }
-            walk.summary.add(key, row.seqno(), row.kind(), block.value(row));
+            // The properties of an ingested table describe its entries as they were written.
+            let seqno = row.seqno() - self.ingested();
+            walk.summary.add(key, seqno, row.kind(), block.value(row));
             walk.last_key.clear();
             walk.last_key.extend_from_slice(key);
             walk.last_seqno = row.seqno();

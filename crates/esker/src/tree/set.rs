@@ -391,7 +391,14 @@ impl VersionSet {
         self.numbers.next_file.max(self.manifest_number + 1)
     }
 
-    /// Returns a sequence number at least as large as any in the tables.
+    /// Returns the last sequence number of an ingest in the tables, or 0. It may be above
+    /// [`VersionSet::last_seqno`]: the logs may hold older operations that no table has.
+    pub fn last_ingest(&self) -> SeqNo {
+        let files = self.forest.files();
+        files.iter().filter_map(|file| file.info.ingested).max().unwrap_or(0)
+    }
+
+    /// Returns a sequence number up to which every operation of a log is in tables.
     pub fn last_seqno(&self) -> SeqNo {
         self.numbers.last_seqno
     }

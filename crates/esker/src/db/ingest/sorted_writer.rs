@@ -117,7 +117,7 @@ impl SortedWriter {
     ///
     /// # Errors
     /// `InvalidArgument` for a key that is not after the last one; the message names both. Also for a
-    /// key of more than 64 KiB or a value of more than 1 GiB. `Io`, `NoSpace`.
+    /// key of more than 1 MiB or a value of more than 1 GiB. `Io`, `NoSpace`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         check_value(value.as_ref()).map_err(|error| error.with_path(&self.path))?;
         self.add(key.as_ref(), Kind::Put, value.as_ref())

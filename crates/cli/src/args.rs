@@ -13,8 +13,8 @@ use esker_lab::tune::workload::Sizes;
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import,
-    ingest, keyspace, lab, load, man, merge, options, put, repair, restore, scan, shell, stats, top, trace,
-    tune, verify,
+    ingest, keyspace, lab, load, man, merge, options, put, repair, restore, scan, shell, stats,
+    top, trace, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};

@@ -56,9 +56,11 @@ fn ingest(db: &Db, dir: &Path, count: u64) -> esker::Result<()> {
         writer.finish().map(|file| file.path)
     };
     let files: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..THREADS).map(|part| scope.spawn(move || write(part))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| std::process::abort())).collect()
+        let threads: Vec<_> = (0..THREADS).map(|part| scope.spawn(move || write(part))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| std::process::abort()))
+            .collect()
     });
     let files = files.into_iter().collect::<esker::Result<Vec<_>>>()?;
     db.ingest(&files, &IngestOptions::default()).map(drop)

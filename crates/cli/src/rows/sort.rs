@@ -255,7 +255,8 @@ impl Merge {
     fn next(&mut self) -> io::Result<Option<Pair>> {
         let Some(Head { pair, run, order }) = self.heads.pop() else { return Ok(None) };
         self.advance(run, &order)?;
-        while let Some(older) = self.heads.peek().filter(|h| order.compare(&h.pair.0, &pair.0).is_eq())
+        while let Some(older) =
+            self.heads.peek().filter(|h| order.compare(&h.pair.0, &pair.0).is_eq())
         {
             let run = older.run;
             self.heads.pop();

@@ -94,3 +94,80 @@ fn add_bounds(
         bounds.extend(next.map(|next| (level, next.to_vec())));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::order::KeyOrder;
+    use crate::options::Options;
+    use crate::options::kinds::Policy;
+    use crate::tree::edit::VersionEdit;
+    use crate::tree::fragment::FileMeta;
+    use crate::tree::tests::added;
+
+    fn version(slices: &[(usize, &str, &str)]) -> Version {
+        let of = |(number, (level, smallest, largest)): (u64, &(usize, &str, &str))| {
+            added(*level, number, number, smallest.as_bytes(), largest.as_bytes())
+        };
+        let slices = (1..).zip(slices).map(of).collect();
+        let edit = VersionEdit { added: slices, ..VersionEdit::default() };
+        let make =
+            |number, info: &crate::table::TableInfo| FileMeta::new(number, info.clone(), None);
+        Version::empty(KeyOrder::Bytewise).after(&edit, make).unwrap()
+    }
+
+    fn limits(policy: Policy) -> TreeLimits {
+        let options = Options { policy, ..Options::default() };
+        TreeLimits::new(&options, 1 << 20, KeyOrder::Bytewise)
+    }
+
+    fn table<'a>(smallest: &'a str, largest: &'a str, size_bytes: u64) -> PlacedTable<'a> {
+        PlacedTable { smallest: smallest.as_bytes(), largest: largest.as_bytes(), size_bytes }
+    }
+
+    #[test]
+    fn table_goes_down_to_the_first_overlap() {
+        let version = version(&[(0, "a", "c"), (2, "f", "h"), (3, "b", "z")]);
+        for policy in Policy::ALL {
+            for (smallest, largest, level) in [
+                ("b", "d", 0),
+                ("c", "c", 0),
+                ("a", "z", 0),
+                ("g", "g", 1),
+                ("d", "g", 1),
+                ("i", "k", 2),
+                ("zz", "zzz", 3),
+            ] {
+                let found = place(&version, &limits(*policy), &[table(smallest, largest, 1000)]);
+                assert_eq!(found.levels, [level], "{policy} {smallest}..{largest}");
+            }
+        }
+    }
+
+    #[test]
+    fn much_data_goes_to_a_level_with_room() {
+        for policy in Policy::ALL {
+            let limits = limits(*policy);
+            let empty = version(&[]);
+            let small = place(&empty, &limits, &[table("a", "b", 1000)]);
+            assert_eq!(small.levels, [1], "{policy}");
+            let large = place(&empty, &limits, &[table("a", "b", limits.capacity_bytes(2) + 1)]);
+            assert_eq!(large.levels, [3], "{policy}");
+            let most = place(&empty, &limits, &[table("a", "b", u64::MAX / 2)]);
+            assert_eq!(most.levels, [LEVELS - 1], "{policy}");
+        }
+    }
+
+    #[test]
+    fn one_run_policies_keep_the_neighbours_in_guards_of_their_own() {
+        let version = version(&[(1, "a", "c"), (1, "m", "p")]);
+        let found = place(&version, &limits(Policy::Leveled), &[table("f", "h", 100)]);
+        let bound = |key: &str| (1, key.as_bytes().to_vec());
+        assert_eq!(found, Places { levels: vec![1], bounds_added: vec![bound("f"), bound("m")] });
+        // A policy with several runs makes no guard for a small table, and level 0 has none.
+        let found = place(&version, &limits(Policy::Fragmented), &[table("f", "h", 100)]);
+        assert_eq!(found, Places { levels: vec![1], bounds_added: Vec::new() });
+        let found = place(&version, &limits(Policy::Leveled), &[table("b", "h", 100)]);
+        assert_eq!(found, Places { levels: vec![0], bounds_added: Vec::new() });
+    }
+}

@@ -337,12 +337,7 @@ impl ScriptRun {
 }
 
 /// Writes puts and deletes, which are in key order, to a file.
-fn write_file(
-    fs: Arc<dyn Fs>,
-    path: &Path,
-    options: &Options,
-    ops: &[&Op],
-) -> esker::Result<()> {
+fn write_file(fs: Arc<dyn Fs>, path: &Path, options: &Options, ops: &[&Op]) -> esker::Result<()> {
     let mut writer = SortedWriter::create_on(fs, path, options)?;
     for op in ops {
         match op {

@@ -35,7 +35,11 @@ struct SourceFile {
 
 impl Destination<'_> {
     /// Ingests files.
-    pub(super) fn ingest(&self, paths: &[PathBuf], options: &IngestOptions) -> Result<IngestReport> {
+    pub(super) fn ingest(
+        &self,
+        paths: &[PathBuf],
+        options: &IngestOptions,
+    ) -> Result<IngestReport> {
         let tree = self.tree();
         let mut sources = Vec::with_capacity(paths.len());
         for path in paths {
@@ -44,7 +48,8 @@ impl Destination<'_> {
         let order = &tree.user_order;
         sources.sort_by(|a, b| order.compare(&a.info.smallest, &b.info.smallest));
         self.check_apart(&tree, &sources)?;
-        let filled: Vec<&SourceFile> = sources.iter().filter(|file| file.info.entries > 0).collect();
+        let filled: Vec<&SourceFile> =
+            sources.iter().filter(|file| file.info.entries > 0).collect();
         let ingested = match (filled.is_empty(), self.own) {
             (true, _) => Ok(IngestReport::default()),
             (false, None) => self.take_over(&tree, &filled, options),
@@ -54,8 +59,11 @@ impl Destination<'_> {
         let report = ingested?;
         if !options.copy {
             for source in &sources {
-                // The pairs are in the store, whatever becomes of the old name.
-                let _ = self.inner.fs.remove(&source.named);
+                // The pairs are in the store, whatever becomes of the old names.
+                let _ = self.inner.fs.remove(&source.path);
+                if source.named != source.path {
+                    let _ = self.inner.fs.remove(&source.named);
+                }
             }
         }
         Ok(report)
@@ -118,14 +126,17 @@ impl Destination<'_> {
         Err(Error::invalid(format!(
             "the file has operands of the merge operator {wanted:?}, and the keyspace \"{}\" has {}",
             self.name(),
-            own.map_or("no merge operator".to_string(), |own| format!("the merge operator {own:?}"))
+            own.map_or("no merge operator".to_string(), |own| format!(
+                "the merge operator {own:?}"
+            ))
         )))
     }
 
     /// Refuses files that share keys. They are sorted by their smallest keys.
     fn check_apart(&self, tree: &Tree, sources: &[SourceFile]) -> Result<()> {
         let order = &tree.user_order;
-        let filled: Vec<&SourceFile> = sources.iter().filter(|file| file.info.entries > 0).collect();
+        let filled: Vec<&SourceFile> =
+            sources.iter().filter(|file| file.info.entries > 0).collect();
         for pair in filled.windows(2) {
             let (a, b) = (pair[0], pair[1]);
             if a.path == b.path {
@@ -170,12 +181,16 @@ impl Destination<'_> {
     fn bring(&self, source: &SourceFile, to: &Path, is_copy: bool) -> Result<()> {
         let fs = &*self.inner.fs;
         let links = !is_copy && !is_stamped(fs, &source.path, &source.info)?;
-        if links && fs.hard_link(&source.path, to).is_ok() {
+        let linked = links && fs.hard_link(&source.path, to).is_ok();
+        match linked.then(|| fs.open_write(to)) {
             // The file may have been copied to its place without a sync.
-            let mut file = fs.open_write(to).map_err(|e| Error::io(to, "open for a sync", e))?;
-            file.sync().map_err(|e| Error::io(to, "sync", e))?;
-        } else {
-            copy(fs, &source.path, to, source.info.size_bytes)?;
+            Some(Ok(mut file)) => file.sync().map_err(|e| Error::io(to, "sync", e))?,
+            unwritable => {
+                if unwritable.is_some() {
+                    fs.remove(to).map_err(|e| Error::io(to, "remove a link", e))?;
+                }
+                copy(fs, &source.path, to, source.info.size_bytes)?;
+            }
         }
         // The name may have become that of another file since the check.
         let found = Table::identify(fs, to)?;

@@ -128,11 +128,7 @@ impl DbInner {
     }
 
     /// Returns the newest immutable memtables that overlap the tables, by their memtable of tree 0.
-    fn overlapping_frozen(
-        &self,
-        tree: &Tree,
-        files: &[NewFile],
-    ) -> Result<Option<Arc<Memtable>>> {
+    fn overlapping_frozen(&self, tree: &Tree, files: &[NewFile]) -> Result<Option<Arc<Memtable>>> {
         let frozen: Vec<_> = {
             let queue = self.queue.lock();
             queue.frozen.iter().map(|frozen| frozen.memtables.clone()).collect()

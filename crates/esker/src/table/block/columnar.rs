@@ -12,8 +12,7 @@
 //! padded with zeros and stored little-endian. Its tail is the rest. Head lengths and tail offsets
 //! are absent when all suffixes have one length, value offsets when all values have one length.
 //! Offsets are u16, or u32 if flagged. A word is a sequence number and a kind. Width 0: every row
-//! is a put at sequence number 0. Width 4: differences from the base word. In a block of an ingested
-//! table every stored sequence number is 0, and the reader adds that of the ingest.
+//! is a put at sequence number 0. Width 4: differences from the base word. An ingest adds its number.
 //!
 //! Invariants: after `parse`, every offset is in bounds and ascending, every kind is known, and the
 //! value of a put that expires has a time.
@@ -22,9 +21,8 @@ use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_u64, u16_at, u32_at, u64_at};
 use crate::base::expiry::TIME_BYTES;
-use crate::base::key::{
-    Kind, STORED_KEY_BYTES_MAX, SeqNo, has_prefix, head, pack, shared_prefix_len,
-};
+use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo};
+use crate::base::key::{has_prefix, head, pack, shared_prefix_len};
 use crate::base::rows::{KeyBuf, Row};
 
 use super::{Lookup, TAG_COLUMNAR};
@@ -126,10 +124,10 @@ impl Columnar {
         };
         let words = match width {
             0 => Words::Equal { word: pack(ingested, Kind::Put) },
-            4 => {
-                let base = base.checked_add(ingested << 8).ok_or("a row's kind is unknown")?;
-                Words::Narrow { base, at: plan.column(rows * 4)? }
-            }
+            4 => Words::Narrow {
+                base: base.checked_add(ingested << 8).ok_or("a row's kind is unknown")?,
+                at: plan.column(rows * 4)?,
+            },
             8 => Words::Wide { at: plan.column(rows * 8)? },
             _ => return Err("the block's word width is unknown"),
         };

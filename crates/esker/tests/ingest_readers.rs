@@ -65,6 +65,24 @@ fn layered() -> (Arc<MemFs>, Db, Pairs) {
 }
 
 #[test]
+fn number_of_an_ingest_stays_used_after_a_compaction_and_a_reopening() {
+    let fs = disk();
+    let db = open(&fs, &options());
+    db.put("other", "logged").unwrap();
+    let report = ingest(&db, &[file_of(&fs, "a", &options(), keys(0..9, "first"))]);
+    // The output of the compaction is no ingested table, and no log has the number.
+    db.compact_range(Some(b"key"), Some(b"kez")).unwrap();
+    let second = ingest(&db, &[file_of(&fs, "b", &options(), keys(3..4, "second"))]);
+    db.compact_range(Some(b"key"), Some(b"kez")).unwrap();
+    let db = open(&image(dir(), &files(&*fs, dir())), &options());
+    assert!(db.metrics().last_seqno >= second.seqno && second.seqno > report.seqno);
+    assert_eq!(get(&db, "key00003").unwrap(), "second 3");
+    db.put("key00003", "put").unwrap();
+    assert_eq!(get(&db, "key00003").unwrap(), "put");
+    assert_eq!(db.iter().unwrap().count(), 10);
+}
+
+#[test]
 fn tables_of_ingests_are_in_checkpoints_and_backups() {
     let (fs, db, whole) = layered();
     db.checkpoint("/checkpoint").unwrap();

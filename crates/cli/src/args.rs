@@ -13,8 +13,8 @@ use esker_lab::tune::workload::Sizes;
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import,
-    keyspace, lab, load, man, merge, options, put, repair, restore, scan, shell, stats, top, trace,
-    tune, verify,
+    ingest, keyspace, lab, load, man, merge, options, put, repair, restore, scan, shell, stats,
+    top, trace, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -258,6 +258,8 @@ pub enum Command {
     Scan(Keyed<scan::ScanArgs>),
     /// Load pairs from CSV, TSV, JSON lines or a dump
     Load(Keyed<load::LoadArgs>),
+    /// Make table files that a SortedWriter wrote part of a store, all at once
+    Ingest(Opening<ingest::IngestArgs>),
     /// Copy another engine's store into a new store and compare the two
     Import(Opening<import::ImportArgs>),
     /// Write the pairs of a store or of a key range as text that `load` reads; a final line proves

@@ -67,6 +67,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Delete(of) => run_command(commands::delete::run, &of.args, of.global()),
         Command::Scan(of) => run_command(commands::scan::run, &of.args, of.global()),
         Command::Load(of) => run_command(commands::load::run, &of.args, of.global()),
+        Command::Ingest(of) => run_command(commands::ingest::run, &of.args, of.global()),
         Command::Import(of) => run_command(commands::import::run, &of.args, of.global()),
         Command::Dump(of) => run_command(commands::dump::run, &of.args, of.global()),
         Command::Shell(of) => run_command(commands::shell::run, &of.args, of.global()),

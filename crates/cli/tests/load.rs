@@ -119,3 +119,71 @@ fn from_standard_input() {
     assert!(hex.code == 2 && hex.err.contains("line 2: the key: "), "{}", hex.err);
     assert_eq!(dir.ok(&["get", "db", "\\xff"]), "\\x00\n");
 }
+
+#[test]
+fn sorted_load_sorts_what_is_not_sorted_and_the_last_of_equal_keys_counts() {
+    let dir = TestDir::new();
+    let mut text = String::new();
+    for n in 0..3000u32 {
+        text += &format!("k{:05},{n}\n", n.wrapping_mul(7919) % 2000);
+    }
+    dir.file("in.csv", &text);
+    let load = ["load", "db", "in.csv", "--no-header", "--sorted", "--json"];
+    let out = dir.ok(&load);
+    assert!(out.starts_with("{\"loaded\":2000,\"bad_rows\":0,"), "{out}");
+    dir.ok(&["load", "plain", "in.csv", "--no-header"]);
+    assert_eq!(dir.ok(&["scan", "db"]), dir.ok(&["scan", "plain"]));
+    let stats = dir.ok(&["stats", "db", "--json"]);
+    assert!(stats.contains("\"user_ops\":0"), "nothing went through the log: {stats}");
+    // A second load replaces the first, and nothing of the sort is left.
+    dir.file("more.csv", "k00001,new\nk00000,newer\n");
+    dir.ok(&["load", "db", "more.csv", "--no-header", "--sorted"]);
+    assert_eq!(dir.ok(&["get", "db", "k00000"]), "newer\n");
+    let names = std::fs::read_dir(dir.path(".")).unwrap();
+    let names: Vec<_> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!names.iter().any(|name| name.contains("esker-sort")), "{names:?}");
+    dir.ok(&["verify", "db"]);
+}
+
+#[test]
+fn sorted_load_of_a_dump_keeps_keyspaces_and_a_cut_dump_loads_nothing() {
+    let dir = TestDir::new();
+    dir.ok(&["put", "db", "a", "1"]);
+    dir.ok(&["keyspace", "create", "db", "other", "--order", "reverse"]);
+    for key in ["x", "y", "z"] {
+        dir.ok(&["put", "db", key, "2", "--keyspace", "other"]);
+    }
+    let dump = dir.ok(&["dump", "db"]);
+    dir.file("all.dump", &dump);
+    dir.ok(&["load", "copy", "all.dump", "--sorted"]);
+    assert_eq!(dir.ok(&["dump", "copy"]), dump);
+    let cut = &dump[..dump.len() - 20];
+    dir.file("cut.dump", cut);
+    let ran = dir.run(&["load", "half", "cut.dump", "--sorted"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    assert!(ran.err.contains("no pair of the last keyspace was loaded"), "{}", ran.err);
+    assert_eq!(dir.ok(&["scan", "half", "--keyspace", "other"]), "");
+}
+
+#[test]
+fn ingest_takes_files_of_a_sorted_writer() {
+    let dir = TestDir::new();
+    let options = esker::Options::default();
+    let write = |name: &str, key: &str| {
+        let mut writer = esker::SortedWriter::create(dir.path(name), &options).unwrap();
+        writer.put(key, "1").unwrap();
+        writer.finish().unwrap();
+    };
+    write("a.sst", "a");
+    write("b.sst", "b");
+    let out = dir.ok(&["ingest", "db", "b.sst", "a.sst", "--copy", "--json"]);
+    assert!(out.starts_with("{\"ok\":true,\"files\":2,\"entries\":2,"), "{out}");
+    dir.fails(&["ingest", "db", "a.sst", "a.sst"], 2, "twice");
+    dir.fails(&["ingest", "db", "c.sst"], 4, "c.sst");
+    dir.file("text", "no table");
+    dir.fails(&["ingest", "db", "text"], 3, "not a finished table");
+    let out = dir.ok(&["ingest", "db", "a.sst", "b.sst"]);
+    assert!(out.starts_with("ingested 2 tables: 2 entries, "), "{out}");
+    assert_eq!(dir.ok(&["scan", "db"]), "a\t1\nb\t1\n");
+    assert!(!dir.path("a.sst").exists());
+}

@@ -28,6 +28,7 @@
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
 //! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
 //! | open many stores | [`Runtime`], [`RuntimeOptions`] |
+//! | load much data at once | [`Db::bulk_load`], [`SortedWriter`], [`Db::ingest`] |
 //! | merge, expire and filter pairs | [`Db::merge`], [`Db::put_with_ttl`], [`MergeOperator`], [`CompactionFilter`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
@@ -67,6 +68,7 @@ pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
 pub use base::runtime::{Runtime, RuntimeOptions};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
+pub use db::ingest::{IngestOptions, IngestReport, SortedFile, SortedWriter};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
 pub use db::runtime::RuntimeMetrics;
@@ -110,5 +112,6 @@ const _: () = {
     is_send_and_sync::<Stall>();
     is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();
+    is_send::<SortedWriter>();
     is_send::<TransactionIterator>();
 };

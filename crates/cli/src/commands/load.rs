@@ -10,6 +10,7 @@ use esker::internals::DEFAULT_KEYSPACE;
 use esker::{Batch, Db, ErrorKind, Keyspace};
 use serde_json::json;
 
+use super::load_sorted::{Place, load_sorted};
 use super::{counted, print};
 use crate::args::{Global, KeyspaceFlag};
 use crate::bytes::Encoding;
@@ -74,21 +75,29 @@ pub struct LoadArgs {
     /// Return only once all pairs survive a power loss
     #[arg(long)]
     sync: bool,
+    /// Load all pairs of a keyspace at once, as tables, without the log; sorts them outside of memory
+    /// where they are not sorted, and of equal keys the last one counts
+    #[arg(long)]
+    sorted: bool,
+    /// Directory for the files of the sort [default: the directory that holds the store]
+    #[arg(long, value_name = "DIR", requires = "sorted")]
+    sort_dir: Option<PathBuf>,
     #[command(flatten)]
     keyspace: KeyspaceFlag,
 }
 
+/// What a load did.
 #[derive(Default)]
-struct Sums {
-    loaded: u64,
-    bad: u64,
-    keyspaces_created: u64,
+pub(super) struct Sums {
+    pub loaded: u64,
+    pub bad: u64,
+    pub keyspaces_created: u64,
 }
 
 /// The store and the keyspace that is being loaded.
-struct Target {
+pub(super) struct Target {
     db: Db,
-    keyspace: Keyspace,
+    pub keyspace: Keyspace,
     /// Whether `--keyspace` names the keyspace, whatever a dump says.
     is_fixed: bool,
     /// Number of keyspaces that the dump has described so far.
@@ -115,7 +124,7 @@ impl Target {
 
     /// Continues with a keyspace that the dump describes. Creates it unless it exists; returns
     /// whether it was created. A keyspace that exists keeps its options.
-    fn enter(&mut self, spec: &KeyspaceSpec, json: bool) -> Result<bool, Failure> {
+    pub fn enter(&mut self, spec: &KeyspaceSpec, json: bool) -> Result<bool, Failure> {
         self.described += 1;
         if self.is_fixed {
             // Only a dump of all keyspaces describes the default one.
@@ -152,7 +161,13 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     let started = Instant::now();
     let mut progress = Progress::new("load", total, Count::Bytes);
     let mut sums = Sums::default();
-    let loaded = load(&mut target, &mut *rows, source(args), &mut sums, &mut progress, global.json);
+    let json = global.json;
+    let loaded = if args.sorted {
+        let place = Place { source: source(args), sort_dir: sort_dir(args) };
+        load_sorted(&mut target, &mut *rows, &place, &mut sums, &mut progress, json)
+    } else {
+        load(&mut target, &mut *rows, source(args), &mut sums, &mut progress, json)
+    };
     drop(progress);
     let finished = loaded.and_then(|()| {
         if args.sync {
@@ -191,7 +206,11 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
         return Err(Failure::interrupted(message));
     }
     if let Err(why) = end {
-        let message = format!("{}: {why}; the readable pairs were loaded", source(args).display());
+        let rest = match args.sorted {
+            true => "no pair of the last keyspace was loaded",
+            false => "the readable pairs were loaded",
+        };
+        let message = format!("{}: {why}; {rest}", source(args).display());
         return Err(Failure::of(ErrorKind::Corruption, message));
     }
     if sums.bad == 0 {
@@ -243,20 +262,20 @@ fn load(
 }
 
 /// Returns the failure to begin a keyspace, with its place in the input.
-fn at_line(failure: Failure, source: &Path, line: u64, name: &str) -> Failure {
+pub(super) fn at_line(failure: Failure, source: &Path, line: u64, name: &str) -> Failure {
     let place = format!("{}: line {line}: keyspace \"{name}\"", source.display());
     failure.with_place(&place)
 }
 
 /// Checks a pair against the store's limits. A refused pair is a bad row and does not end the load.
-fn fits(content: &Content) -> Result<(), String> {
+pub(super) fn fits(content: &Content) -> Result<(), String> {
     let Content::Pair(key, value) = content else { return Ok(()) };
     let message = |error: esker::Error| error.message().to_string();
     esker::internals::check_key(key).map_err(message)?;
     esker::internals::check_value(value).map_err(message)
 }
 
-fn report_bad_row(json: bool, count: u64, line: u64, why: &str) {
+pub(super) fn report_bad_row(json: bool, count: u64, line: u64, why: &str) {
     match count {
         ..=BAD_ROWS_PRINTED if json => {
             print_line(&json!({ "bad_row": { "line": line, "message": why } }).to_string());
@@ -271,6 +290,15 @@ fn report_bad_row(json: bool, count: u64, line: u64, why: &str) {
 
 fn source(args: &LoadArgs) -> &Path {
     args.file.as_deref().filter(|file| file.as_os_str() != "-").unwrap_or("standard input".as_ref())
+}
+
+/// Returns the directory in which the sort makes its own.
+fn sort_dir(args: &LoadArgs) -> PathBuf {
+    let beside = || match args.db.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    args.sort_dir.clone().unwrap_or_else(beside)
 }
 
 /// Opens the rows of the file; the second value is the file's length, if known.

@@ -9,6 +9,7 @@ pub mod csv;
 pub mod dump;
 pub mod input;
 pub mod jsonl;
+pub mod sort;
 
 use std::io;
 

@@ -9,6 +9,7 @@ pub mod job;
 pub mod manual;
 pub mod model;
 pub mod picker;
+pub mod place;
 pub mod policy;
 pub mod rest;
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod events;
 mod expired;
 mod hints;
 mod info_log;
+pub mod ingest;
 mod jobs;
 pub mod keyspace;
 mod keyspace_catalog;

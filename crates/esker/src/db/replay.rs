@@ -255,7 +255,7 @@ pub(super) fn replay(
         full: Vec::new(),
         memtables: sink.new_memtables(&pool),
         pool,
-        last_seqno: sink.versions.last_seqno(),
+        last_seqno: sink.versions.last_seqno().max(sink.versions.newest_in_tables()),
         next_ordinal: 0,
         numbers: Arc::new(AtomicU64::new(next_number)),
         closed: false,

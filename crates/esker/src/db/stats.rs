@@ -71,6 +71,8 @@ impl DbInner {
             log_syncs: counters.log_syncs.get(),
             flushes: counters.flushes.get(),
             flush_bytes: counters.flush_bytes.get(),
+            ingests: counters.ingests.get(),
+            ingested_bytes: counters.ingested_bytes.get(),
             compactions: counters.compactions.get(),
             compaction_bytes: counters.compaction_bytes.get(),
             compaction_read_bytes: counters.compaction_read_bytes.get(),

@@ -83,5 +83,6 @@ pub(super) fn table_options(options: &Options, tree: TreeId, level: usize) -> Ta
         compression_level: options.compression_level as i32,
         filter,
         tree,
+        external: None,
     }
 }

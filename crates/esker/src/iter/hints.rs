@@ -190,6 +190,18 @@ impl Hints {
         true
     }
 
+    /// Removes every hint that may contain a key of `[lo, hi]`, which are being made visible. Returns
+    /// `false` when there is none.
+    pub fn remove_range(&mut self, order: &KeyOrder, lo: &[u8], hi: &[u8]) -> bool {
+        let held = self.list.len();
+        self.list.retain(|hint| {
+            let is_after = hint.after.as_ref().is_some_and(|a| order.compare(hi, a).is_le());
+            let is_before = hint.before.as_ref().is_some_and(|b| order.compare(b, lo).is_le());
+            is_after || is_before
+        });
+        self.list.len() < held
+    }
+
     fn keep_the_longest(&mut self) {
         while self.list.len() > self.hints_max {
             let shortest = (0..self.list.len()).min_by_key(|&at| self.list[at].dead);

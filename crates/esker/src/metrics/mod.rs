@@ -78,6 +78,10 @@ pub struct Counters {
     pub flushes: Counter,
     /// Bytes of tables written by flushes.
     pub flush_bytes: Counter,
+    /// Ingests and bulk loads that installed tables.
+    pub ingests: Counter,
+    /// Bytes of those tables.
+    pub ingested_bytes: Counter,
     /// Compactions that wrote files.
     pub compactions: Counter,
     /// Bytes of tables written by compactions.
@@ -222,6 +226,10 @@ pub struct Metrics {
     pub flushes: u64,
     /// Bytes of tables written by flushes.
     pub flush_bytes: u64,
+    /// Ingests and bulk loads that installed tables.
+    pub ingests: u64,
+    /// Bytes of the tables that ingests and bulk loads installed.
+    pub ingested_bytes: u64,
     /// Compactions that wrote files.
     pub compactions: u64,
     /// Bytes of tables written by compactions.

@@ -125,6 +125,10 @@ rows! {
             "Flushes of memtables.";
         flush_bytes, "esker_flush_bytes", counter, "bytes",
             "Bytes of tables written by flushes.";
+        ingests, "esker_ingests", counter, "",
+            "Ingests and bulk loads that installed tables.";
+        ingested_bytes, "esker_ingested_bytes", counter, "bytes",
+            "Bytes of tables that ingests and bulk loads installed.";
         compactions, "esker_compactions", counter, "",
             "Compactions that wrote files.";
         compaction_bytes, "esker_compaction_bytes", counter, "bytes",

@@ -94,12 +94,15 @@ impl Table {
         let mut tombstones = Vec::new();
         // `Meta::read` has already validated the encoding.
         let _ = decode_range_deletes(&meta.tombstones, |tombstone| tombstones.push(tombstone));
-        let info = state.summary.finish(
+        let mut info = state.summary.finish(
             self.order(),
             keys,
             tombstones.into_iter(),
             self.source.size_bytes,
         );
+        if let Some(ingested) = self.info().ingested {
+            info.set_ingested(ingested);
+        }
         let stated = &meta.properties.info;
         if info != *stated {
             let message = format!("the properties state {stated:?}, the file holds {info:?}");
@@ -177,7 +180,9 @@ impl Table {
             if !meta.filter.may_contain(key, super::key_hash(key)) {
                 return wrong("the filter excludes a key of the table");
             }
-            state.summary.add(key, row.seqno(), row.kind(), block.value(row));
+            // The properties of an ingested table describe its entries as they were written.
+            let seqno = row.seqno() - self.ingested();
+            state.summary.add(key, seqno, row.kind(), block.value(row));
             state.last_key.clear();
             state.last_key.extend_from_slice(key);
             state.last_seqno = row.seqno();

@@ -2,22 +2,22 @@
 //!
 //! ```text
 //! block:   payload | compression u8 | checksum u64 (XXH3 of payload and compression)
+//! stamp:   sequence number u64 | checksum u64; only in a table made for an ingest
 //! footer:  filter, range tombstones, properties, index: each offset u64, payload length u64
 //! | table id u64 | version u32 | zero u32 | magic u64 | checksum u64 of all before
 //! ```
 //!
-//! Invariant: the parts in a footer follow each other without a gap and end where the footer
-//! begins.
+//! Invariants: the parts in a footer follow each other without a gap and end where the footer, or
+//! the stamp before it, begins. The stamp is the only part of a table that is written twice. A stamp
+//! whose checksum does not match is no stamp.
 
 use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
-use crate::base::expiry::NEVER_MS;
-use crate::base::key::SEQNO_MAX;
-use crate::base::keyspace::TreeId;
+use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::base::range_delete::{RangeDelete, RangeDeleteRef};
 use crate::options::kinds::Compression;
 
-use super::{TableInfo, compress};
+use super::compress;
 
 /// The format version that this build writes, and the only one that it reads.
 ///
@@ -29,6 +29,8 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EskerSST");
 pub(super) const TRAILER_BYTES: usize = 9;
 /// Length of the footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 96;
+/// Length of the stamp in bytes.
+pub(super) const STAMP_BYTES: usize = 16;
 
 /// Appends the trailer of the block that starts at `start` in `out` and at `offset_bytes` in the
 /// file.
@@ -85,6 +87,8 @@ pub(super) struct Footer {
     pub(super) properties: Handle,
     pub(super) index: Handle,
     pub(super) table_id: u64,
+    /// Offset of the stamp, if the table has one.
+    pub(super) stamp_at: Option<u64>,
 }
 
 /// Reason for the refusal of a footer.
@@ -148,6 +152,7 @@ impl Footer {
             properties: handle(4),
             index: handle(6),
             table_id,
+            stamp_at: None,
         };
         let mut at = footer.filter.offset_bytes;
         for part in footer.parts() {
@@ -156,103 +161,28 @@ impl Footer {
             }
             at = part.end().ok_or(damaged("a part named by the footer is too long"))?;
         }
-        if at != offset_bytes {
+        let stamp_at = offset_bytes.checked_sub(STAMP_BYTES as u64).filter(|stamp| *stamp == at);
+        if at != offset_bytes && stamp_at.is_none() {
             return Err(damaged("the parts named by the footer do not end at the footer"));
         }
-        Ok(footer)
+        Ok(Footer { stamp_at, ..footer })
     }
 }
 
-/// Content of the properties block: the table's summary, and the names of its order, layout and
-/// compression.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Properties {
-    pub(super) info: TableInfo,
-    pub(super) order_name: String,
-    pub(super) layout_name: String,
-    pub(super) compression_name: String,
-    pub(super) block_size_bytes: u64,
-    /// The tree of the table. Tree 0 is not written, unless fields follow.
-    pub(super) tree: TreeId,
+/// Returns the stamp at `offset_bytes` for entries with the sequence number `seqno`.
+pub(super) fn encode_stamp(table_id: u64, offset_bytes: u64, seqno: SeqNo) -> [u8; STAMP_BYTES] {
+    let mut stamp = [0; STAMP_BYTES];
+    stamp[..8].copy_from_slice(&seqno.to_le_bytes());
+    let sum = checksum(&stamp[..8], location_seed(table_id, offset_bytes));
+    stamp[8..].copy_from_slice(&sum.to_le_bytes());
+    stamp
 }
 
-impl Properties {
-    /// Appends the properties.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let info = &self.info;
-        put_u64(out, info.table_id);
-        put_u64(out, info.content_hash);
-        for number in [
-            info.size_bytes,
-            info.entries,
-            info.deletes,
-            info.range_deletes,
-            info.seqno_min,
-            info.seqno_max,
-            info.raw_bytes,
-            self.block_size_bytes,
-        ] {
-            put_varint(out, number);
-        }
-        put_bytes(out, &info.smallest);
-        put_bytes(out, &info.largest);
-        for name in [&self.order_name, &self.layout_name, &self.compression_name] {
-            put_bytes(out, name.as_bytes());
-        }
-        if self.tree != 0 || info.expiring > 0 {
-            put_varint(out, u64::from(self.tree));
-        }
-        if info.expiring > 0 {
-            put_varint(out, info.expiring);
-            put_varint(out, info.expires_ms.unwrap_or(NEVER_MS));
-        }
-    }
-
-    /// Decodes the output of [`Properties::encode`]. All bytes must be consumed.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Properties> {
-        let mut reader = Reader::new(bytes);
-        let table_id = reader.u64()?;
-        let content_hash = reader.u64()?;
-        let mut numbers = [0; 8];
-        for number in &mut numbers {
-            *number = reader.varint()?;
-        }
-        let [size_bytes, entries, deletes, range_deletes, seqno_min, seqno_max, raw_bytes, block] =
-            numbers;
-        let smallest = reader.bytes()?.to_vec();
-        let largest = reader.bytes()?.to_vec();
-        let mut name = || String::from_utf8(reader.bytes()?.to_vec()).ok();
-        let (order_name, layout_name, compression_name) = (name()?, name()?, name()?);
-        let tree = if reader.is_empty() { 0 } else { TreeId::try_from(reader.varint()?).ok()? };
-        let (mut expiring, mut expires_ms) = (0, None);
-        if !reader.is_empty() {
-            expiring = reader.varint().filter(|count| *count > 0)?;
-            expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
-        }
-        let properties = Properties {
-            info: TableInfo {
-                table_id,
-                size_bytes,
-                entries,
-                deletes,
-                range_deletes,
-                smallest,
-                largest,
-                seqno_min,
-                seqno_max,
-                raw_bytes,
-                expiring,
-                expires_ms,
-                content_hash,
-            },
-            order_name,
-            layout_name,
-            compression_name,
-            block_size_bytes: block,
-            tree,
-        };
-        reader.is_empty().then_some(properties)
-    }
+/// Returns the sequence number of a stamp, or `None` if it is not written, or not wholly.
+pub(super) fn decode_stamp(table_id: u64, offset_bytes: u64, bytes: &[u8]) -> Option<SeqNo> {
+    let seqno = u64::from_le_bytes(*bytes.first_chunk()?);
+    let is_whole = bytes == encode_stamp(table_id, offset_bytes, seqno);
+    (is_whole && (1..=SEQNO_MAX).contains(&seqno)).then_some(seqno)
 }
 
 /// Appends range tombstones: a count, then the start, end and sequence number of each.

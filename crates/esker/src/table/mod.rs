@@ -2,12 +2,13 @@
 //! tombstones and checksums.
 //!
 //! ```text
-//! data blocks | filter | range tombstones | properties | index | footer
+//! data blocks | filter | range tombstones | properties | index | stamp | footer
 //! ```
 //!
 //! Invariants:
 //! 1. A checksum covers every byte of a file. Its seed contains the table's identity and the
 //!    offset. The parts follow each other without a gap. A changed byte is therefore never served.
+//!    Only a table made for an ingest has a stamp, with the sequence number of all its entries.
 //! 2. A block is checked once, when it is loaded. Later row reads have no error path.
 //! 3. Rows are read in place: no allocation per row, and values are slices of the block.
 
@@ -20,7 +21,9 @@ mod format;
 mod get;
 mod index;
 mod iter;
+mod properties;
 mod reader;
+mod stamp;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -43,7 +46,9 @@ pub use crate::base::filter_policy::key_hash;
 pub use block::{BlockSlice, Layout};
 pub use get::{Fetch, TableGet, TableHitRef};
 pub use iter::TableCursor;
+pub use properties::External;
 pub use reader::{OpenPermit, Table};
+pub use stamp::{is_stamped, write_stamp};
 pub use writer::TableWriter;
 
 /// Upper limit of `block_size_bytes` in a writer: 64 MiB.
@@ -96,6 +101,8 @@ pub struct TableOptions {
     pub filter: FilterConfig,
     /// The tree of the table, for a repair without a manifest.
     pub tree: TreeId,
+    /// Set for a table that is made for an ingest. Its entries have the sequence number 0.
+    pub external: Option<External>,
 }
 
 impl Default for TableOptions {
@@ -109,6 +116,7 @@ impl Default for TableOptions {
             compression_level: 0,
             filter: FilterConfig::Bloom { bits_per_key: 10.0 },
             tree: 0,
+            external: None,
         }
     }
 }
@@ -143,6 +151,9 @@ pub struct TableInfo {
     /// there is no such time, or no put that expires, or if the table has merge operands or range
     /// tombstones.
     pub expires_ms: Option<u64>,
+    /// The sequence number that an ingest gave to all entries; they have the number 0 in the file. 0
+    /// before the ingest. `None` for a table that a flush or a compaction made.
+    pub ingested: Option<SeqNo>,
     /// Hash of all entries and range tombstones in order. Equal content has an equal hash in any
     /// layout, block size and compression.
     pub content_hash: u64,
@@ -161,6 +172,9 @@ pub struct TableSource {
     pub table_id: u64,
     /// Expected file length in bytes.
     pub size_bytes: u64,
+    /// The sequence number of the entries of a table that was made for an ingest. `None`: the one in
+    /// the table's stamp.
+    pub ingested: Option<SeqNo>,
 }
 
 /// Settings for reading a table.

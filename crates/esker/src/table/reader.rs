@@ -26,10 +26,12 @@ use super::block_sketch::BlockSketches;
 use super::compress::unpack;
 use super::filter::Filter;
 use super::format::{
-    FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, Properties, TRAILER_BYTES,
-    decode_range_deletes, unseal,
+    FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, TRAILER_BYTES, decode_range_deletes,
+    unseal,
 };
 use super::index::{Index, PartialFind};
+use super::properties::Properties;
+use super::stamp;
 use super::{ReadConfig, TableInfo, TableSource};
 
 /// Largest per-thread buffer that is kept for the next compressed block, in bytes.
@@ -166,8 +168,10 @@ impl Meta {
                 Err(what) => Err(damaged(part, what)),
             }
         };
-        let properties = Properties::decode(payload(footer.properties)?)
-            .ok_or_else(|| damaged(footer.properties, "the properties are malformed"))?;
+        let mut properties = Properties::decode(payload(footer.properties)?)
+            .map_err(|what| damaged(footer.properties, &what))?;
+        let bytes_at = |at: u64| bytes.get((at - start) as usize..).unwrap_or(&[]);
+        stamp::apply(&mut properties, footer, source, bytes_at)?;
         let (want, found) = (config.order.name(), &properties.order_name);
         if want != found {
             let message = format!(
@@ -243,10 +247,9 @@ impl Table {
         file.read_exact_at(&mut sealed, at).map_err(|e| Error::io(path, "read properties", e))?;
         let properties = match unseal(&sealed, footer.table_id, at) {
             Ok((Compression::None, payload)) => Properties::decode(payload),
-            _ => None,
+            _ => Err("the properties are damaged".to_string()),
         };
-        let properties = properties
-            .ok_or_else(|| Error::corruption(path, at, "the properties are malformed"))?;
+        let properties = properties.map_err(|what| Error::corruption(path, at, what))?;
         Ok((properties.tree, properties.order_name))
     }
 
@@ -274,6 +277,12 @@ impl Table {
             Some(file) => Ok(Arc::clone(file)),
             None => open_file(&*self.source.fs, &self.source.path),
         }
+    }
+
+    /// Returns the sequence number that the rows of an ingested table get, or 0.
+    #[inline]
+    pub(super) fn ingested(&self) -> SeqNo {
+        self.info().ingested.unwrap_or(0)
     }
 
     /// Fills `bytes` from the file at `offset_bytes`.
@@ -309,7 +318,7 @@ impl Table {
         let mut buf = self.buf(stored, keep);
         self.read_into(&mut buf, start)?;
         match unseal(&buf, self.source.table_id, start) {
-            Ok((Compression::None, _)) => Block::parse(buf, raw_bytes),
+            Ok((Compression::None, _)) => Block::parse_ingested(buf, raw_bytes, self.ingested()),
             Ok(_) => return self.open_block(block, &buf, keep),
             Err(what) => Err(what),
         }
@@ -330,7 +339,7 @@ impl Table {
             } else {
                 return Err("the block's length differs from the length in the index");
             }
-            Block::parse(buf, raw_bytes)
+            Block::parse_ingested(buf, raw_bytes, self.ingested())
         };
         open().map_err(|what| match unseal(sealed, self.source.table_id, start) {
             Ok((compression, _)) if !compression.is_built_in() => {

@@ -148,6 +148,7 @@ fn source(files: &Arc<Files>, size_bytes: u64) -> TableSource {
         file_number: 7,
         table_id: TABLE_ID,
         size_bytes,
+        ingested: None,
     }
 }
 

@@ -26,9 +26,10 @@ use super::block::BlockBuilder;
 use super::compress::{self, Packer};
 use super::filter::FilterBuilder;
 use super::format::{
-    FOOTER_BYTES, Footer, Handle, Properties, TRAILER_BYTES, encode_range_deletes, seal,
+    FOOTER_BYTES, Footer, Handle, STAMP_BYTES, TRAILER_BYTES, encode_range_deletes, seal,
 };
 use super::index::IndexBuilder;
+use super::properties::{External, Properties};
 use super::summary::Summary;
 use super::{BLOCK_BYTES_MAX, TableInfo, TableOptions};
 
@@ -108,7 +109,7 @@ impl TableWriter {
     pub fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) -> Result<()> {
         if key.len() > STORED_KEY_BYTES_MAX
             || value.len() > STORED_VALUE_BYTES_MAX
-            || seqno > SEQNO_MAX
+            || seqno > self.seqno_max()
         {
             return Err(Error::invalid("an entry's key, value or sequence number is too large")
                 .with_path(&self.path));
@@ -150,6 +151,11 @@ impl TableWriter {
         }
         self.builder.add(key, pack(seqno, kind), value);
         Ok(())
+    }
+
+    /// Returns the largest sequence number of an entry.
+    fn seqno_max(&self) -> SeqNo {
+        if self.options.external.is_some() { 0 } else { SEQNO_MAX }
     }
 
     /// Writes a block that consists of this one row.
@@ -216,7 +222,7 @@ impl TableWriter {
     /// omitted.
     pub fn add_range_delete(&mut self, tombstone: &RangeDelete) -> Result<()> {
         let longest = tombstone.start.len().max(tombstone.end.len());
-        if longest > STORED_KEY_BYTES_MAX || tombstone.seqno > SEQNO_MAX {
+        if longest > STORED_KEY_BYTES_MAX || tombstone.seqno > self.seqno_max() {
             return Err(
                 Error::invalid("a range tombstone's bound is too long").with_path(&self.path)
             );
@@ -225,6 +231,13 @@ impl TableWriter {
             self.tombstones.push(tombstone.clone());
         }
         Ok(())
+    }
+
+    /// Sets what a table that is made for an ingest says of itself.
+    pub fn set_external(&mut self, external: External) {
+        if self.options.external.is_some() {
+            self.options.external = Some(external);
+        }
     }
 
     /// Returns the approximate file length in bytes if the table were finished now.
@@ -303,12 +316,17 @@ impl TableWriter {
         let properties_handle = self.part(|_, out| properties.encode(out));
         debug_assert_eq!(properties_handle.offset_bytes, properties_at);
         let index = self.part(|_, out| out.extend_from_slice(&payload));
+        let stamp_at = self.options.external.is_some().then(|| self.offset());
+        if stamp_at.is_some() {
+            self.out.extend_from_slice(&[0; STAMP_BYTES]);
+        }
         let footer = Footer {
             filter,
             range_deletes,
             properties: properties_handle,
             index,
             table_id: self.table_id,
+            stamp_at,
         };
         let footer_at = self.offset();
         footer.encode(&mut self.out, footer_at);
@@ -333,8 +351,12 @@ impl TableWriter {
             compression_name: options.compression.name().to_string(),
             block_size_bytes: options.block_size_bytes as u64,
             tree: options.tree,
+            external: options.external.clone(),
         };
-        let others = self.offset() + (index_bytes + 2 * TRAILER_BYTES + FOOTER_BYTES) as u64;
+        properties.info.ingested = properties.external.is_some().then_some(0);
+        let stamp_bytes = if properties.external.is_some() { STAMP_BYTES } else { 0 };
+        let tail_bytes = index_bytes + 2 * TRAILER_BYTES + stamp_bytes + FOOTER_BYTES;
+        let others = self.offset() + tail_bytes as u64;
         let mut payload = Vec::new();
         loop {
             payload.clear();

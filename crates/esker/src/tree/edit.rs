@@ -6,7 +6,7 @@
 use super::catalog::CatalogChange;
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::expiry::NEVER_MS;
-use crate::base::key::{STORED_KEY_BYTES_MAX, SeqNo};
+use crate::base::key::{SEQNO_MAX, STORED_KEY_BYTES_MAX, SeqNo};
 use crate::base::keyspace::TreeId;
 use crate::table::TableInfo;
 
@@ -59,7 +59,7 @@ pub struct VersionEdit {
     pub comparator: Option<String>,
     /// Next file number to assign.
     pub next_file: Option<u64>,
-    /// A sequence number at least as large as any in the tables.
+    /// Every operation of a log up to this sequence number is in tables.
     pub last_seqno: Option<SeqNo>,
     /// Smallest WAL number that is still needed.
     pub min_wal: Option<u64>,
@@ -102,6 +102,7 @@ const MIN_WAL_ORDINAL: u8 = 13;
 const OTHER_TREE: u8 = 14;
 const CATALOG: u8 = 15;
 const ADDED_EXPIRING: u8 = 16;
+const ADDED_INGESTED: u8 = 17;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -131,9 +132,12 @@ fn put_info(out: &mut Vec<u8>, info: &TableInfo) {
     }
     put_bytes(out, &info.smallest);
     put_bytes(out, &info.largest);
-    if info.expiring > 0 {
+    if info.expiring > 0 || info.ingested.is_some() {
         put_varint(out, info.expiring);
         put_varint(out, info.expires_ms.unwrap_or(NEVER_MS));
+    }
+    if let Some(seqno) = info.ingested {
+        put_varint(out, seqno);
     }
 }
 
@@ -151,7 +155,7 @@ fn numbers(info: &TableInfo) -> [u64; 9] {
     ]
 }
 
-fn get_info(reader: &mut Reader<'_>, has_expiring: bool) -> Option<TableInfo> {
+fn get_info(reader: &mut Reader<'_>, tag: u8) -> Option<TableInfo> {
     let mut info = TableInfo {
         table_id: reader.varint()?,
         size_bytes: reader.varint()?,
@@ -166,9 +170,12 @@ fn get_info(reader: &mut Reader<'_>, has_expiring: bool) -> Option<TableInfo> {
         largest: get_key(reader)?,
         ..TableInfo::default()
     };
-    if has_expiring {
-        info.expiring = reader.varint().filter(|count| *count > 0)?;
+    if tag != ADDED_NEW {
+        info.expiring = reader.varint().filter(|count| *count > 0 || tag == ADDED_INGESTED)?;
         info.expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
+    }
+    if tag == ADDED_INGESTED {
+        info.ingested = Some(reader.varint().filter(|seqno| *seqno <= SEQNO_MAX)?);
     }
     Some(info)
 }
@@ -259,6 +266,9 @@ impl VersionEdit {
         }
         for slice in &self.added {
             let (tag, number) = match &slice.file {
+                AddedFile::New { number, info } if info.ingested.is_some() => {
+                    (ADDED_INGESTED, *number)
+                }
                 AddedFile::New { number, info } if info.expiring > 0 => (ADDED_EXPIRING, *number),
                 AddedFile::New { number, .. } => (ADDED_NEW, *number),
                 AddedFile::Existing(number) => (ADDED_EXISTING, *number),
@@ -326,7 +336,7 @@ impl VersionEdit {
                 lo: get_bound(reader)?,
                 hi: get_bound(reader)?,
             }),
-            ADDED_NEW | ADDED_EXISTING | ADDED_EXPIRING => {
+            ADDED_NEW | ADDED_EXISTING | ADDED_EXPIRING | ADDED_INGESTED => {
                 self.added.push(get_added(reader, tag)?);
             }
             BOUND_ADDED | BOUND_REMOVED => {
@@ -350,7 +360,7 @@ fn get_added(reader: &mut Reader<'_>, tag: u8) -> Option<AddedSlice> {
     let file = if tag == ADDED_EXISTING {
         AddedFile::Existing(number)
     } else {
-        AddedFile::New { number, info: get_info(reader, tag == ADDED_EXPIRING)? }
+        AddedFile::New { number, info: get_info(reader, tag)? }
     };
     Some(AddedSlice { level, order, file, lo, hi })
 }

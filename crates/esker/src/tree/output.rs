@@ -286,6 +286,7 @@ impl Output {
             file_number: number,
             table_id: info.table_id,
             size_bytes: info.size_bytes,
+            ingested: info.ingested,
         };
         let mut table = Table::open(source, &self.config.read)?;
         let opened = self.config.opened.as_ref();

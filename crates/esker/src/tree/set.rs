@@ -15,7 +15,7 @@ use super::fragment::FileMeta;
 use super::manifest::{self, ManifestWriter};
 use super::names;
 use super::purge::Purger;
-use crate::base::key::SeqNo;
+use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::base::keyspace::stored_order;
 use crate::base::order::KeyOrder;
 use crate::base::thresholds::Thresholds;
@@ -391,7 +391,17 @@ impl VersionSet {
         self.numbers.next_file.max(self.manifest_number + 1)
     }
 
-    /// Returns a sequence number at least as large as any in the tables.
+    /// Returns the largest sequence number in the tables, or 0. After an ingest it may be above
+    /// [`VersionSet::last_seqno`]: the logs may hold older operations that no table has. The table may
+    /// be a compaction's output, which has the entries of the ingested one.
+    pub fn newest_in_tables(&self) -> SeqNo {
+        // A damaged manifest may contain any number.
+        let sound = |seqno: &SeqNo| *seqno < SEQNO_MAX - (1 << 34);
+        let files = self.forest.files();
+        files.iter().map(|file| file.info.seqno_max).filter(sound).max().unwrap_or(0)
+    }
+
+    /// Returns a sequence number up to which every operation of a log is in tables.
     pub fn last_seqno(&self) -> SeqNo {
         self.numbers.last_seqno
     }

@@ -105,6 +105,7 @@ impl Tables {
             file_number: file.number,
             table_id: file.info.table_id,
             size_bytes: file.info.size_bytes,
+            ingested: file.info.ingested,
         };
         let mut table =
             Table::open(source, &config).map_err(|e| e.missing_as_corruption("the manifest"))?;

@@ -2,8 +2,8 @@
 //! state, so that commits and additions of hints exclude each other.
 //!
 //! Invariants:
-//! 1. The key of a put or a merge leaves the hints before its sequence number is published. Nothing
-//!    else makes a key visible: deletes and range deletions hide keys, and the replay of the logs
+//! 1. The key of a put or a merge leaves the hints before its sequence number is published, and so
+//!    does the key range of an ingested table. Nothing else makes a key visible: deletes and range deletions hide keys, and the replay of the logs
 //!    at open ends before the first hint exists. For the search, a pair that expires is visible for
 //!    ever, because a snapshot may show it after it has expired.
 //! 2. A search for a hint runs under a watch. When the watch begins, all committed operations are
@@ -33,6 +33,25 @@ struct Watch {
     above: Edge,
     /// Whether `key` itself was put.
     hit: bool,
+}
+
+impl Watch {
+    /// Records a put of `key`.
+    fn note(&mut self, order: &KeyOrder, key: &[u8]) {
+        match order.compare(key, &self.key) {
+            std::cmp::Ordering::Less => {
+                if self.below.as_ref().is_none_or(|k| order.compare(k, key).is_lt()) {
+                    self.below = Some(Arc::from(key));
+                }
+            }
+            std::cmp::Ordering::Greater => {
+                if self.above.as_ref().is_none_or(|k| order.compare(key, k).is_lt()) {
+                    self.above = Some(Arc::from(key));
+                }
+            }
+            std::cmp::Ordering::Equal => self.hit = true,
+        }
+    }
 }
 
 /// The hints, and the state of the next search.
@@ -96,22 +115,30 @@ impl HintKeeper {
         }
     }
 
+    /// Records an ingested table with keys from `lo` to `hi`.
+    pub fn note_ingest(&mut self, lo: &[u8], hi: &[u8]) {
+        if !self.armed {
+            return;
+        }
+        let order = &self.order;
+        if let Some(watch) = &mut self.watch {
+            if order.compare(hi, &watch.key).is_lt() {
+                watch.note(order, hi);
+            } else if order.compare(lo, &watch.key).is_gt() {
+                watch.note(order, lo);
+            } else {
+                watch.hit = true;
+            }
+        }
+        if self.hints.remove_range(order, lo, hi) {
+            self.changed = true;
+            self.update_armed();
+        }
+    }
+
     fn note_put(&mut self, key: &[u8]) {
         if let Some(watch) = &mut self.watch {
-            let order = &self.order;
-            match order.compare(key, &watch.key) {
-                std::cmp::Ordering::Less => {
-                    if watch.below.as_ref().is_none_or(|k| order.compare(k, key).is_lt()) {
-                        watch.below = Some(Arc::from(key));
-                    }
-                }
-                std::cmp::Ordering::Greater => {
-                    if watch.above.as_ref().is_none_or(|k| order.compare(key, k).is_lt()) {
-                        watch.above = Some(Arc::from(key));
-                    }
-                }
-                std::cmp::Ordering::Equal => watch.hit = true,
-            }
+            watch.note(&self.order, key);
         }
         if self.hints.cut(&self.order, key) {
             self.changed = true;
@@ -230,6 +257,31 @@ mod tests {
         keeper.note(Kind::Put, b"m");
         let hints = keeper.changed().expect("a cut hint");
         assert_eq!(bounds(&hints), [(&b"e"[..], &b"m"[..]), (&b"m"[..], &b"q"[..])]);
+    }
+
+    #[test]
+    fn ingested_table_removes_hints_in_its_range_and_bounds_the_watched_one() {
+        let mut keeper = keeper(KeyOrder::Bytewise);
+        keeper.note_ingest(b"a", b"z");
+        for (after, before) in [(b"b", b"d"), (b"h", b"k"), (b"t", b"v")] {
+            keeper.watch(before).expect("no hint covers the key");
+            assert!(keeper.add(Some(&run(after, before)), 5));
+        }
+        let _ = keeper.changed();
+        // Bounds are not inside of a hint.
+        keeper.note_ingest(b"d", b"h");
+        assert!(keeper.changed().is_none());
+        keeper.note_ingest(b"c", b"i");
+        assert_eq!(bounds(&keeper.changed().expect("two are gone")), [(&b"t"[..], &b"v"[..])]);
+        keeper.watch(b"m").expect("no hint covers the key");
+        keeper.note_ingest(b"e", b"g");
+        keeper.note_ingest(b"p", b"q");
+        assert!(keeper.add(Some(&run(b"a", b"s")), 6));
+        let hints = keeper.changed().expect("a new hint");
+        assert_eq!(bounds(&hints)[0], (&b"g"[..], &b"p"[..]));
+        keeper.watch(b"w").expect("no hint covers the key");
+        keeper.note_ingest(b"vv", b"x");
+        assert!(!keeper.add(Some(&run(b"vb", b"z")), 7), "the watched key may be in the table");
     }
 
     #[test]

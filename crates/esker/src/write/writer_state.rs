@@ -266,6 +266,20 @@ impl WriterState {
         }
     }
 
+    /// Makes an ingest under `seqno` visible, whose tables are in the read state. `ranges` has the key
+    /// ranges of those of tree 0. Transactions that are open will ask the store about their keys.
+    pub fn show_ingest<'a>(
+        &mut self,
+        seqno: SeqNo,
+        ranges: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        hooks: &dyn CommitHooks,
+    ) {
+        ranges.for_each(|(lo, hi)| self.hints.note_ingest(lo, hi));
+        self.show_hints(hooks);
+        self.oracle.pass(seqno);
+        self.visible.publish(seqno);
+    }
+
     #[inline]
     fn count(&self, members: &[Member<'_>], operations: u64, counters: &Counters) {
         counters.user_ops.add_alone(operations);

@@ -213,6 +213,7 @@ impl Session {
             file_number: number,
             table_id: identity.table_id,
             size_bytes: identity.size_bytes,
+            ingested: None,
         };
         let config = ReadConfig {
             order: KeyOrder::Bytewise,

@@ -24,6 +24,8 @@ pub enum Step {
     Resolve(bool),
     /// Create, rename or drop a keyspace.
     Change(Change),
+    /// An ingest of puts and deletes of one keyspace, with distinct keys.
+    Ingest(Vec<Op>),
     /// A write that is not logged.
     Unlogged(Vec<u8>, Vec<u8>),
     /// `Db::sync`.
@@ -112,6 +114,14 @@ impl Theme {
         Theme::Logs,
         Theme::Keyspaces,
     ];
+}
+
+/// Returns the key of a put or a delete.
+pub fn key_of(op: &Op) -> Option<&Vec<u8>> {
+    match op {
+        Op::Put(_, key, _) | Op::Delete(_, key) => Some(key),
+        Op::DeleteRange(..) | Op::Clear(_) => None,
+    }
 }
 
 /// A store's options and steps.
@@ -213,7 +223,7 @@ struct Maker {
 
 impl Maker {
     /// Returns the number of steps of each kind, out of 1000. The rest are writes.
-    fn shares(&self) -> [(u64, Make); 14] {
+    fn shares(&self) -> [(u64, Make); 15] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, unlogged, sync) =
             match self.theme {
                 Theme::Mixed | Theme::Keyspaces => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
@@ -243,6 +253,7 @@ impl Maker {
             (change, Maker::change),
             (transact, Maker::transact),
             (resolve, |m| Step::Resolve(!m.rng.chance(3))),
+            (12, Maker::ingest),
             (30, |_| Step::Read),
         ]
     }
@@ -328,6 +339,23 @@ impl Maker {
             ops = vec![ops.swap_remove(at)];
         }
         Step::Write(ops, self.synced())
+    }
+
+    /// Returns an ingest of some keys of one slot.
+    fn ingest(&mut self) -> Step {
+        let (slot, mut ops) = (self.slot(), Vec::<Op>::new());
+        for _ in 0..1 + self.rng.below(12) {
+            let key = self.key();
+            if !ops.iter().any(|op| key_of(op) == Some(&key)) {
+                let is_delete = self.rng.chance(5);
+                ops.push(if is_delete {
+                    Op::Delete(slot, key)
+                } else {
+                    Op::Put(slot, key, self.value())
+                });
+            }
+        }
+        Step::Ingest(ops)
     }
 
     fn transact(&mut self) -> Step {

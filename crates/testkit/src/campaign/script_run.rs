@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions};
+use esker::{
+    Batch, Db, Error, IngestOptions, Keyspace, Options, Snapshot, SortedWriter, WriteOptions,
+};
 use parking_lot::Mutex;
 
 use super::content::{ReadError, Violation, content};
 use super::keyspaces;
 use super::ledger::{Change, CheckpointNote, Ledger, NamedChange, Op, State};
-use super::script::Step;
+use super::script::{Step, key_of};
 
 /// Returns the directory of the stores of all campaigns.
 pub fn store_dir() -> &'static Path {
@@ -127,6 +129,7 @@ impl ScriptRun {
             Step::Transact(transaction) => self.transact(transaction),
             Step::Resolve(commits) => Ok(outcome(self.resolve(*commits))),
             Step::Change(change) => self.change(*change),
+            Step::Ingest(ops) => self.ingest(ops),
             Step::Read => self.read(),
             Step::Checkpoint => Ok(outcome(self.checkpoint())),
             other => Ok(outcome(self.simple(other))),
@@ -219,6 +222,31 @@ impl ScriptRun {
         Ok(self.end_batch(written, synced))
     }
 
+    /// Writes the operations to one or two files, and ingests these.
+    fn ingest(&mut self, ops: &[Op]) -> Result<Outcome, Violation> {
+        let Some(db) = self.db.clone() else { return Ok(Outcome::Done) };
+        let Some(slot) = ops.first().map(Op::slot) else { return Ok(Outcome::Done) };
+        let keyspace = self.keyspace(&db, slot)?;
+        let options = Options { key_order: keyspace.key_order().clone(), ..self.options.clone() };
+        let mut sorted: Vec<&Op> = ops.iter().collect();
+        let key = |op: &Op| key_of(op).cloned().unwrap_or_default();
+        sorted.sort_by(|a, b| options.key_order.compare(&key(a), &key(b)));
+        let mut paths = Vec::new();
+        for (number, part) in sorted.chunks(7).enumerate() {
+            let path = PathBuf::from(format!("/data/ingest{number}"));
+            // An interrupted ingest left it.
+            let _ = self.fs.remove(&path);
+            if let Err(error) = write_file(self.fs.clone(), &path, &options, part) {
+                return Ok(Outcome::Failed(error));
+            }
+            paths.push(path);
+        }
+        self.count("ingests");
+        self.ledger.lock().attempt(ops);
+        let ingested = keyspace.ingest(&paths, &IngestOptions::default()).map(drop);
+        Ok(self.end_batch(ingested, true))
+    }
+
     /// Records the outcome of the last attempted batch.
     pub(super) fn end_batch(&self, written: esker::Result<()>, synced: bool) -> Outcome {
         let mut ledger = self.ledger.lock();
@@ -306,6 +334,19 @@ impl ScriptRun {
         }
         Ok(Outcome::Done)
     }
+}
+
+/// Writes puts and deletes, which are in key order, to a file.
+fn write_file(fs: Arc<dyn Fs>, path: &Path, options: &Options, ops: &[&Op]) -> esker::Result<()> {
+    let mut writer = SortedWriter::create_on(fs, path, options)?;
+    for op in ops {
+        match op {
+            Op::Put(_, key, value) => writer.put(key, value)?,
+            Op::Delete(_, key) => writer.delete(key)?,
+            Op::DeleteRange(..) | Op::Clear(_) => {}
+        }
+    }
+    writer.finish().map(drop)
 }
 
 /// Makes a result of the store an outcome.

@@ -17,13 +17,13 @@ use esker::internals::file_names;
 use esker::internals::prepared_record::{self, PreparedRecord};
 use esker::internals::transaction_item::{KeyRange, Reads};
 use esker::internals::{Current, Slot};
+use esker::internals::{External, ReadConfig, Table, TableOptions, TableSource, TableWriter};
 use esker::internals::{FileHeader, LogStart};
 use esker::internals::{KeyBuf, Rows};
 use esker::internals::{Kind, SEQNO_MAX};
 use esker::internals::{LogReader, LogWriter};
 use esker::internals::{ManifestWriter, manifest};
 use esker::internals::{Op, Ops, ops};
-use esker::internals::{ReadConfig, Table, TableOptions, TableSource, TableWriter};
 use esker::internals::{decode_status, encode_status};
 use esker::{BlockLayout, Compression, Db, KeyOrder, OPTIONS, Options};
 use esker::{CachePolicy, IndexSearch};
@@ -147,36 +147,42 @@ struct Made {
     compression: Compression,
 }
 
-/// Returns tables of every layout and compression.
+/// Returns tables of every layout and compression, and one of each layout for an ingest.
 fn tables() -> &'static [Made] {
     static TABLES: OnceLock<Vec<Made>> = OnceLock::new();
     TABLES.get_or_init(|| {
         let mut all = Vec::new();
         for layout in BlockLayout::ALL {
-            for compression in Compression::ALL {
-                let bytes = make_table(*layout, *compression);
+            let built = Compression::ALL.iter().map(|compression| (*compression, false));
+            for (compression, is_external) in built.chain([(Compression::None, true)]) {
+                let bytes = make_table(*layout, compression, is_external);
                 let ranges = crate::campaign::checksum_range::checksum_ranges("1.sst", &bytes);
                 // The last four parts and the footer hold no data.
                 let data = ranges.iter().take(ranges.len().saturating_sub(5));
                 let blocks = data.map(|range| (range.start, range.end)).collect();
-                all.push(Made { bytes, blocks, compression: *compression });
+                all.push(Made { bytes, blocks, compression });
             }
         }
         all
     })
 }
 
-fn make_table(layout: BlockLayout, compression: Compression) -> Vec<u8> {
+fn make_table(layout: BlockLayout, compression: Compression, is_external: bool) -> Vec<u8> {
     let fs = MemFs::new();
     let path = PathBuf::from("/1.sst");
+    let external = is_external.then(|| External { merge_operator: "add_i64".to_string() });
+    let block_size_bytes = 256;
     let options =
-        TableOptions { layout, compression, block_size_bytes: 256, ..TableOptions::default() };
+        TableOptions { layout, compression, block_size_bytes, external, ..TableOptions::default() };
     let written = TableWriter::create(&*fs, &path, 77, &options).and_then(|mut table| {
         for i in 0..40u64 {
-            let key = format!("key{:02}", i / 2);
+            let key = format!("key{:02}", if is_external { i } else { i / 2 });
             let kind = if i % 7 == 3 { Kind::Delete } else { Kind::Put };
             let value = if kind == Kind::Put { vec![b'v'; i as usize] } else { Vec::new() };
-            table.add(key.as_bytes(), 100 - i, kind, &value)?;
+            table.add(key.as_bytes(), if is_external { 0 } else { 100 - i }, kind, &value)?;
+        }
+        if is_external {
+            return table.finish();
         }
         let (start, end) = (b"key05".to_vec(), b"key09".to_vec());
         table.add_range_delete(&RangeDelete { start, end, seqno: 3 })?;
@@ -198,13 +204,16 @@ pub fn table(input: &[u8]) {
             let path = PathBuf::from("/1.sst");
             let fs = file_of(&path, bytes);
             let Ok(identity) = Table::identify(&*fs, &path) else { return };
-            for search in [IndexSearch::Btree, IndexSearch::Binary, IndexSearch::Interpolation] {
+            let searches = [IndexSearch::Btree, IndexSearch::Binary, IndexSearch::Interpolation];
+            let all = searches.into_iter().flat_map(|search| [(search, None), (search, Some(9))]);
+            for (search, ingested) in all {
                 let source = TableSource {
                     fs: fs.clone(),
                     path: path.clone(),
                     file_number: 1,
                     table_id: identity.table_id,
                     size_bytes: identity.size_bytes,
+                    ingested,
                 };
                 let config = ReadConfig {
                     order: KeyOrder::Bytewise,
@@ -216,7 +225,7 @@ pub fn table(input: &[u8]) {
                     filter_policy: None,
                     keep_open: true,
                 };
-                let Ok(table) = Table::open(source, &config) else { return };
+                let Ok(table) = Table::open(source, &config) else { continue };
                 read_table(&Arc::new(table));
             }
         },

@@ -327,6 +327,7 @@ impl DbInner {
             file_number: file.number,
             table_id: file.info.table_id,
             size_bytes: bytes,
+            ingested: file.info.ingested,
         };
         if Table::open(source, tree.tables.config())?.check()? != file.info {
             let message =
@@ -338,7 +339,7 @@ impl DbInner {
 }
 
 /// Copies the first `len` bytes of a file into a new file and syncs it.
-fn copy(fs: &dyn Fs, from: &Path, to: &Path, len: u64) -> Result<()> {
+pub(super) fn copy(fs: &dyn Fs, from: &Path, to: &Path, len: u64) -> Result<()> {
     let source = fs.open_read(from).map_err(|e| Error::io(from, "open a table", e))?;
     let mut target = fs.create_new(to).map_err(|e| Error::io(to, "create a table's copy", e))?;
     let mut buffer = Vec::new();

@@ -200,10 +200,10 @@ fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
 
 /// Adds a table to the salvage, or lists it as lost.
 fn add_table(fs: &Arc<dyn Fs>, dir: &Path, source: Source, age: u64, salvage: &mut Salvage) {
-    let Source { tree, number, table_id, lo, hi } = source;
+    let Source { tree, number, table_id, ingested, lo, hi } = source;
     let path = names::table_path(dir, number);
     let Some(config) = salvage.of(tree).map(|salvage| salvage.config().clone()) else { return };
-    let table = match open_table(fs, &path, number, &config) {
+    let table = match open_table(fs, &path, number, ingested, &config) {
         Ok(table) => table,
         Err(error) => return salvage.record_loss(format!("all entries of a table: {error}")),
     };

@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::base::key::SeqNo;
 use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::fs::Fs;
@@ -45,7 +46,8 @@ impl SalvagePart {
 
     /// Opens the part's table.
     pub fn open(&self, fs: &Arc<dyn Fs>, config: &ReadConfig) -> Result<Table> {
-        open_table(fs, &self.path, self.shown.file.number, config)
+        let file = &self.shown.file;
+        open_table(fs, &self.path, file.number, file.info.ingested, config)
     }
 
     /// Returns whether `key` is within the fragment's bounds, whatever the table says of itself.
@@ -56,11 +58,13 @@ impl SalvagePart {
     }
 }
 
-/// Opens the table in `path` with the identity that its own footer states.
+/// Opens the table in `path` with the identity that its own footer states. `ingested` is the
+/// sequence number of an ingest that the manifest states.
 pub fn open_table(
     fs: &Arc<dyn Fs>,
     path: &Path,
     number: u64,
+    ingested: Option<SeqNo>,
     config: &ReadConfig,
 ) -> Result<Table> {
     let identity = Table::identify(&**fs, path)?;
@@ -70,6 +74,7 @@ pub fn open_table(
         file_number: number,
         table_id: identity.table_id,
         size_bytes: identity.size_bytes,
+        ingested,
     };
     Table::open(source, config)
 }

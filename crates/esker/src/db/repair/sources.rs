@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::log_chain::LogChain;
 use super::salvage::{Keyspaces, Made, Salvage};
 use super::{RepairReport, read_config};
+use crate::base::key::SeqNo;
 use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
 use crate::compaction::TreeLimits;
@@ -35,6 +36,8 @@ pub struct Source {
     pub number: u64,
     /// The table's identity, when the manifest states it.
     pub table_id: Option<u64>,
+    /// The sequence number of an ingest, when the manifest states it.
+    pub ingested: Option<SeqNo>,
     /// First key of the part.
     pub lo: Option<Vec<u8>>,
     /// First key after the part.
@@ -81,8 +84,11 @@ pub fn inputs(
 /// Returns the tables of the manifest, newest first.
 fn sources_of(versions: &VersionSet) -> Vec<Source> {
     let forest = versions.current();
-    let ids: HashMap<u64, u64> =
-        forest.files().iter().map(|file| (file.number, file.info.table_id)).collect();
+    let ids: HashMap<u64, (u64, Option<SeqNo>)> = forest
+        .files()
+        .iter()
+        .map(|file| (file.number, (file.info.table_id, file.info.ingested)))
+        .collect();
     let mut sources = Vec::new();
     for (tree, version) in (0..).zip(forest.trees()) {
         // Fragments before guards cut them: each file once, wherever possible.
@@ -90,8 +96,9 @@ fn sources_of(versions: &VersionSet) -> Vec<Source> {
         slices.sort_by(|a, b| a.level.cmp(&b.level).then(b.order.cmp(&a.order)));
         sources.extend(slices.into_iter().map(|slice| {
             let (AddedFile::New { number, .. } | AddedFile::Existing(number)) = slice.file;
-            let table_id = ids.get(&number).copied();
-            Source { tree, number, table_id, lo: slice.lo, hi: slice.hi }
+            let (table_id, ingested) = ids.get(&number).copied().unzip();
+            let ingested = ingested.flatten();
+            Source { tree, number, table_id, ingested, lo: slice.lo, hi: slice.hi }
         }));
     }
     sources
@@ -132,7 +139,8 @@ fn sources_without_manifest(
             }
             orders.entry(tree).or_insert(order);
         }
-        sources.push(Source { tree, number, table_id: None, lo: None, hi: None });
+        let (table_id, ingested, lo, hi) = (None, None, None, None);
+        sources.push(Source { tree, number, table_id, ingested, lo, hi });
     }
     let mut catalog = Catalog::default();
     let last = orders.keys().last().copied().unwrap_or(0);

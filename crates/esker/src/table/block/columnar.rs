@@ -12,7 +12,7 @@
 //! padded with zeros and stored little-endian. Its tail is the rest. Head lengths and tail offsets
 //! are absent when all suffixes have one length, value offsets when all values have one length.
 //! Offsets are u16, or u32 if flagged. A word is a sequence number and a kind. Width 0: every row
-//! is a put at sequence number 0. Width 4: differences from the base word.
+//! is a put at sequence number 0. Width 4: differences from the base word. An ingest adds its number.
 //!
 //! Invariants: after `parse`, every offset is in bounds and ascending, every kind is known, and the
 //! value of a put that expires has a time.
@@ -21,7 +21,8 @@ use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_u64, u16_at, u32_at, u64_at};
 use crate::base::expiry::TIME_BYTES;
-use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo, has_prefix, head, shared_prefix_len};
+use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo};
+use crate::base::key::{has_prefix, head, pack, shared_prefix_len};
 use crate::base::rows::{KeyBuf, Row};
 
 use super::{Lookup, TAG_COLUMNAR};
@@ -66,7 +67,7 @@ enum Values {
 /// Encoding and position of the sequence numbers and kinds.
 #[derive(Clone, Copy)]
 enum Words {
-    Zero,
+    Equal { word: u64 },
     Narrow { base: u64, at: usize },
     Wide { at: usize },
 }
@@ -90,7 +91,7 @@ impl Plan {
 
 impl Columnar {
     /// Locates and checks the columns.
-    pub(super) fn parse(data: &[u8]) -> Result<Columnar, &'static str> {
+    pub(super) fn parse(data: &[u8], ingested: SeqNo) -> Result<Columnar, &'static str> {
         const SHORT: &str = "the block's header is truncated";
         let mut reader = Reader::new(data);
         let fixed = reader.take(4).ok_or(SHORT)?;
@@ -122,8 +123,11 @@ impl Columnar {
             Values::Varied { offsets_at: plan.column(offsets_bytes)? }
         };
         let words = match width {
-            0 => Words::Zero,
-            4 => Words::Narrow { base, at: plan.column(rows * 4)? },
+            0 => Words::Equal { word: pack(ingested, Kind::Put) },
+            4 => Words::Narrow {
+                base: base.checked_add(ingested << 8).ok_or("a row's kind is unknown")?,
+                at: plan.column(rows * 4)?,
+            },
             8 => Words::Wide { at: plan.column(rows * 8)? },
             _ => return Err("the block's word width is unknown"),
         };
@@ -156,6 +160,9 @@ impl Columnar {
             plain_up_to: None,
         };
         columnar.check(data, suffix_bytes, value_bytes)?;
+        if ingested > 0 && !(0..rows).all(|row| columnar.word(data, row) >> 8 == ingested) {
+            return Err("a row of an ingested table has a sequence number of its own");
+        }
         Ok(columnar)
     }
 
@@ -215,7 +222,7 @@ impl Columnar {
 
     fn word_checked(&self, data: &[u8], row: usize) -> Option<u64> {
         let word = match self.words {
-            Words::Zero => WORD_ZERO,
+            Words::Equal { word } => word,
             Words::Narrow { base, at } => {
                 base.checked_add(u64::from(u32_at(data, at + row * 4)))?
             }
@@ -267,7 +274,7 @@ impl Columnar {
     #[inline]
     fn word(&self, data: &[u8], row: usize) -> u64 {
         match self.words {
-            Words::Zero => WORD_ZERO,
+            Words::Equal { word } => word,
             Words::Narrow { base, at } => base + u64::from(u32_at(data, at + row * 4)),
             Words::Wide { at } => u64_at(data, at + row * 8),
         }

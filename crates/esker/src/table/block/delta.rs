@@ -26,6 +26,8 @@ const FOOT_BYTES: usize = 8;
 pub struct Delta {
     starts: Vec<u32>,
     interval: usize,
+    /// Added to the word of each row: the sequence number of an ingest.
+    word_added: u64,
 }
 
 /// One encoded row of a block.
@@ -50,7 +52,7 @@ fn entry<'a>(reader: &mut Reader<'a>) -> Option<Entry<'a>> {
 
 impl Delta {
     /// Locates and checks the rows.
-    pub(super) fn parse(data: &[u8]) -> Result<Delta, &'static str> {
+    pub(super) fn parse(data: &[u8], ingested: SeqNo) -> Result<Delta, &'static str> {
         const CUT: &str = "the block's trailer is truncated";
         let body = data.len().checked_sub(FOOT_BYTES).filter(|&b| b >= 1).ok_or(CUT)?;
         let mut foot = Reader::new(&data[body..]);
@@ -75,6 +77,9 @@ impl Delta {
             if key_bytes > STORED_KEY_BYTES_MAX {
                 return Err("a key is too long");
             }
+            if ingested > 0 && entry.row.word >> 8 != 0 {
+                return Err("a row of an ingested table has a sequence number of its own");
+            }
             let kind = entry.row.word as u8;
             if !Kind::is_of_entries(kind) {
                 return Err("a row's kind is unknown");
@@ -84,7 +89,7 @@ impl Delta {
             }
         }
         if reader.is_empty() {
-            Ok(Delta { starts, interval })
+            Ok(Delta { starts, interval, word_added: ingested << 8 })
         } else {
             Err("the block has bytes after its last row")
         }
@@ -107,6 +112,7 @@ impl Delta {
         let mut entry =
             entry(&mut reader).unwrap_or(Entry { shared: 0, rest: &[], row: Row::default() });
         entry.row.value_start += start as u32;
+        entry.row.word += self.word_added;
         entry
     }
 

@@ -68,13 +68,23 @@ pub enum Lookup {
 impl Block {
     /// Makes a block from the first `len` bytes of `data`. Returns a message if they are malformed.
     pub fn parse(data: BlockBuf, len: usize) -> Result<Block, &'static str> {
+        Block::parse_ingested(data, len, 0)
+    }
+
+    /// Does the same for a block of an ingested table, whose rows have the sequence number 0 in the
+    /// file. They get the sequence number `ingested`. 0 leaves the rows of any table as they are.
+    pub fn parse_ingested(
+        data: BlockBuf,
+        len: usize,
+        ingested: SeqNo,
+    ) -> Result<Block, &'static str> {
         let bytes = &data[..len];
         if u32::try_from(len).is_err() {
             return Err("the block is too long");
         }
         let layout = match bytes.first() {
-            Some(&TAG_COLUMNAR) => Layout::Columnar(Columnar::parse(bytes)?),
-            Some(&TAG_DELTA) => Layout::Delta(Delta::parse(bytes)?),
+            Some(&TAG_COLUMNAR) => Layout::Columnar(Columnar::parse(bytes, ingested)?),
+            Some(&TAG_DELTA) => Layout::Delta(Delta::parse(bytes, ingested)?),
             _ => return Err("the block's layout is unknown"),
         };
         Ok(Block(data.freeze(len, layout)))

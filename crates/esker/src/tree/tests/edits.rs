@@ -33,6 +33,7 @@ fn slice() -> impl Strategy<Value = AddedSlice> {
                     content_hash: n[8],
                     expiring,
                     expires_ms,
+                    ingested: (n[0] % 3 == 0).then_some(n[6] >> 8),
                 };
                 AddedFile::New { number, info }
             }

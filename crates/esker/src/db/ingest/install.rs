@@ -1,0 +1,242 @@
+//! Makes tables in the directory part of the store.
+//!
+//! The call holds the writer state from the choice of the sequence number until the tables are
+//! visible. So the number is above every earlier write and below every later one, and no write can
+//! come between them.
+//!
+//! Invariants:
+//! 1. No memtable has an older entry in the key range of a table when the table is installed. Such
+//!    memtables are flushed first: reads find what is newer first.
+//! 2. The number is used up even if the installation fails: the manifest may have it.
+//! 3. Every earlier write is durable before the manifest names the tables, so that a crash does not
+//!    keep an ingest and lose what was written before it.
+//! 4. The tables are in the read state before their number is visible, and they leave the empty-range
+//!    hints before that, too.
+
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor;
+use crate::base::key::{SEQNO_MAX, SeqNo};
+use crate::base::keyspace::KeyspaceState;
+use crate::base::sync::atomic::Ordering;
+use crate::base::workers::JobClass;
+use crate::compaction::place::{PlacedTable, Places, place};
+use crate::db::created_tables::created_tables;
+use crate::db::keyspace::dropped;
+use crate::db::stall_list::StallCause;
+use crate::db::state::DbInner;
+use crate::db::tree::Tree;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memtable::Memtable;
+use crate::table::write_stamp;
+use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
+use crate::tree::names;
+use crate::tree::output::NewFile;
+use crate::write::writer_state::WriterState;
+
+/// What an installation did.
+pub(super) struct Installed {
+    pub seqno: SeqNo,
+    /// The level of each table.
+    pub levels: Vec<usize>,
+    pub has_flushed: bool,
+}
+
+/// Why an installation failed.
+pub(super) struct Refused {
+    pub error: Error,
+    /// Whether the manifest certainly does not name the tables.
+    pub is_unchanged: bool,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused { error, is_unchanged: true }
+    }
+}
+
+/// Returns whether a memtable has an entry or a range tombstone in the key range of one of the
+/// tables, which are disjoint and in key order.
+fn overlaps(memtable: &Memtable, files: &[NewFile]) -> Result<bool> {
+    let order = memtable.order();
+    if memtable.has_entries() {
+        let mut cursor = memtable.cursor();
+        for file in files {
+            cursor.seek(&file.info.smallest, SEQNO_MAX)?;
+            if cursor.valid() && order.compare(cursor.key(), &file.info.largest).is_le() {
+                return Ok(true);
+            }
+        }
+    }
+    let sets = memtable.range_delete_sets();
+    Ok(sets.iter().any(|set| {
+        files.iter().any(|file| {
+            set.iter().any(|deleted| {
+                order.compare(deleted.start, &file.info.largest).is_le()
+                    && order.compare(&file.info.smallest, deleted.end).is_lt()
+            })
+        })
+    }))
+}
+
+impl DbInner {
+    /// Makes `files`, which are in the directory and durable, part of `tree`. They are disjoint and in
+    /// key order. `keyspace` is that of the entries, unless it is the default one.
+    pub(super) fn install_ingested(
+        &self,
+        tree: &Arc<Tree>,
+        keyspace: Option<&KeyspaceState>,
+        files: &[NewFile],
+    ) -> std::result::Result<Installed, Refused> {
+        self.check_writable()?;
+        // Memtables that wait for their flush anyway: no writer needs to wait for that.
+        self.wait_flushed(self.overlapping_frozen(tree, files)?.as_ref())?;
+        let (installed, seqno) = {
+            let mut writer = self.committer.lock();
+            self.check_writable()?;
+            let has_flushed = self.flush_overlapping(&mut writer, tree, files)?;
+            writer.sync_logs(self)?;
+            let seqno = writer.next_seqno;
+            for file in files {
+                // Synced below: without the stamp the manifest still states the number.
+                write_stamp(&*self.fs, &self.table_path(file), &file.info, seqno)?;
+            }
+            let installed = writer
+                .poison_on_panic(|writer| self.install_as(writer, seqno, tree, keyspace, files));
+            (installed.map(|levels| Installed { seqno, levels, has_flushed })?, seqno)
+        };
+        for file in files {
+            let path = self.table_path(file);
+            let synced = match self.fs.open_write(&path) {
+                Ok(mut open) => open.sync().map_err(|e| Error::io(&path, "sync the stamp", e)),
+                // A compaction may have replaced the table.
+                Err(_) => Ok(()),
+            };
+            if let Err(error) = synced {
+                self.note_error("ingest", &error);
+            }
+        }
+        debug_assert!(self.visible_seqno() >= seqno);
+        self.refresh_debt();
+        self.resize_cache();
+        self.wake(JobClass::Compact);
+        Ok(installed)
+    }
+
+    fn table_path(&self, file: &NewFile) -> std::path::PathBuf {
+        names::table_path(&self.dir, file.number)
+    }
+
+    /// Returns the newest immutable memtables that overlap the tables, by their memtable of tree 0.
+    fn overlapping_frozen(&self, tree: &Tree, files: &[NewFile]) -> Result<Option<Arc<Memtable>>> {
+        let frozen: Vec<_> = {
+            let queue = self.queue.lock();
+            queue.frozen.iter().map(|frozen| frozen.memtables.clone()).collect()
+        };
+        for memtables in frozen.iter().rev() {
+            if let Some(memtable) = memtables.of(tree.id)
+                && overlaps(memtable, files)?
+            {
+                return Ok(Some(memtables.main.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Flushes the memtables that overlap the tables. Returns whether the active one was among them.
+    fn flush_overlapping(
+        &self,
+        writer: &mut WriterState,
+        tree: &Tree,
+        files: &[NewFile],
+    ) -> Result<bool> {
+        let active = writer.memtables.of(tree.id).cloned();
+        let is_active = match &active {
+            Some(memtable) => overlaps(memtable, files)?,
+            None => false,
+        };
+        if is_active {
+            self.retry_with_space(|| self.freeze(writer))?;
+        }
+        let Some(last) = self.overlapping_frozen(tree, files)? else { return Ok(is_active) };
+        let text = "an ingest waits for the flush of a memtable with keys in its range";
+        let stall = (!self.is_manual_background())
+            .then(|| self.begin_stall(StallCause::Flush(text), &mut self.queue.lock()));
+        let flushed = self.wait_flushed(Some(&last));
+        if let Some(stall) = stall {
+            self.end_stall(stall, &mut self.queue.lock());
+        }
+        flushed.map(|()| is_active)
+    }
+
+    /// Installs the tables under `seqno`. Returns their levels.
+    fn install_as(
+        &self,
+        writer: &mut WriterState,
+        seqno: SeqNo,
+        tree: &Tree,
+        keyspace: Option<&KeyspaceState>,
+        files: &[NewFile],
+    ) -> std::result::Result<Vec<usize>, Refused> {
+        let mut versions = self.versions.lock();
+        if let Some(state) = keyspace.filter(|state| state.is_dropped()) {
+            return Err(dropped(state).into());
+        }
+        writer.next_seqno = seqno + 1;
+        let forest = versions.current();
+        let version = forest.trees().get(tree.id as usize);
+        let version = version.ok_or_else(|| Error::invalid("the store has no such tree"))?;
+        let limits = tree.limits(self.sizes.load().memtable_bytes);
+        let tables: Vec<PlacedTable<'_>> = files
+            .iter()
+            .map(|NewFile { info, .. }| PlacedTable {
+                smallest: &info.smallest,
+                largest: &info.largest,
+                size_bytes: info.size_bytes,
+            })
+            .collect();
+        let places = place(version, &limits, &tables);
+        let mut edit = edit_of(seqno, tree, files, &places, versions.allocate_order());
+        edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
+        let created = created_tables(0, &edit);
+        if files.iter().any(|file| file.info.expiring > 0) {
+            self.rules.clock.mark_used();
+        }
+        let forest = versions.apply(edit).map_err(|error| {
+            // A manifest that failed may have the edit.
+            let is_unchanged = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
+            Refused { error, is_unchanged }
+        })?;
+        self.emit_created(&created);
+        self.counters.ingests.add(1);
+        self.counters.ingested_bytes.add(files.iter().map(|file| file.info.size_bytes).sum());
+        {
+            let _queue = self.queue.lock();
+            self.replace_read_state(|view| view.with_forest(&forest));
+        }
+        drop(versions);
+        let ranges = files.iter().map(|file| (&file.info.smallest[..], &file.info.largest[..]));
+        writer.show_ingest(seqno, ranges.filter(|_| tree.id == 0), self);
+        Ok(places.levels)
+    }
+}
+
+/// Returns the edit that adds `files` under `seqno`, as runs of the age `order`.
+fn edit_of(
+    seqno: SeqNo,
+    tree: &Tree,
+    files: &[NewFile],
+    places: &Places,
+    order: u64,
+) -> VersionEdit {
+    let mut edit = VersionEdit::default();
+    let own = edit.tree_mut(tree.id);
+    own.bounds_added.extend(places.bounds_added.iter().cloned());
+    for (file, level) in files.iter().zip(&places.levels) {
+        let mut info = file.info.clone();
+        info.set_ingested(seqno);
+        let file = AddedFile::New { number: file.number, info };
+        own.added.push(AddedSlice { level: *level, order, file, lo: None, hi: None });
+    }
+    edit
+}

@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 
 use super::Db;
 use super::dir::{DirListing, list_dir};
+use super::feed::Feed;
 use super::keyspace_list::KeyspaceList;
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
@@ -317,6 +318,7 @@ fn open_existing(
     inner.load_prepared().inspect_err(|error| inner.announce_failed_open(error))?;
     if !read_only {
         inner.start_threads().inspect_err(|error| inner.announce_failed_open(error))?;
+        inner.open_feed().inspect_err(|error| inner.announce_failed_open(error))?;
     }
     inner.announce_open(&replayed, began.elapsed());
     let open = Arc::new(OpenHandle::new(inner.clone()));
@@ -339,6 +341,7 @@ fn first_writer(
         others_bytes: replayed.memtables.others_bytes() as u64,
         next_seqno: replayed.last_seqno + 1,
         recovered: false,
+        logs_all: false,
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
@@ -410,6 +413,7 @@ fn assemble(
         debt_bytes: AtomicU64::new(0),
         pending_delay_ns: AtomicU64::new(0),
         flushed_below: AtomicU64::new(0),
+        feed: Feed::default(),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),
         share: RuntimeShare::of(&shared, cache_store, is_working, me.clone()),
@@ -432,9 +436,11 @@ impl DbInner {
     /// says that everything was synced. Many logs of short openings become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
         self.resize_cache();
+        self.open_slots()?;
         if replayed.closed {
             self.remove_strays()?;
         } else {
+            self.sync_kept_logs(self.numbers.load(Ordering::Relaxed))?;
             self.versions.lock().renew();
         }
         self.store_merge_operator()?;

@@ -65,6 +65,7 @@ impl DbInner {
         if let Err(error) = &outcome {
             self.note_write_error(error);
         }
+        self.feed.wake();
         self.deliver_events();
         outcome
     }
@@ -86,6 +87,7 @@ impl DbInner {
         if let Err(error) = &outcome {
             self.note_write_error(error);
         }
+        self.feed.wake();
         self.deliver_events();
         outcome
     }
@@ -105,6 +107,7 @@ impl DbInner {
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let outcome =
             self.committer.commit_if(payload, count, user_bytes, durability, self, condition);
+        self.feed.wake();
         self.deliver_events();
         outcome
     }
@@ -123,6 +126,7 @@ impl DbInner {
         if let Err(error) = &outcome {
             self.note_write_error(error);
         }
+        self.feed.wake();
         self.deliver_events();
         outcome
     }

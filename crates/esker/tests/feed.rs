@@ -96,7 +96,7 @@ fn batches_come_in_order_with_their_bounds_and_keyspaces() {
         db.put_with("z", "9", &WriteOptions::SYNC).unwrap();
         let expected: Vec<Vec<&str>> = vec![
             vec!["default: a=1"],
-            vec!["create logs bytewise [(\"ttl_ms\", \"3600000\")]"],
+            vec!["create logs esker.bytewise [(\"ttl_ms\", \"3600000\")]"],
             vec!["default: b=2", "default: -a", "logs: x=y expires", "default: n+5"],
             vec!["default: -a..c"],
             vec!["logs: -x"],
@@ -168,7 +168,7 @@ fn a_prepared_transaction_appears_when_it_is_committed() {
         transaction.prepare(name).unwrap();
     }
     db.put("between", "3").unwrap();
-    let created = vec!["create users bytewise []".to_string()];
+    let created = vec!["create users esker.bytewise []".to_string()];
     let between = vec!["default: between=3".to_string()];
     let kept = vec!["default: kept=1".to_string(), "users: kept=2".to_string()];
     assert_eq!(all_texts(slot.changes().unwrap()), [created.clone(), between.clone()]);
@@ -396,7 +396,7 @@ fn slots_and_positions_survive_every_kind_of_crash() {
         db.put_with("durable", "1", &WriteOptions::SYNC).unwrap();
         db.flush().unwrap();
         users.put("lost perhaps", "2").unwrap();
-        let image = crash.crash(model);
+        let image = crash.crash_image(model);
         let fs: Arc<dyn Fs> = image;
         let db = open(&fs);
         let slot = db.slot("s").unwrap();
@@ -437,7 +437,7 @@ fn a_damaged_slot_is_reported_and_keeps_nothing() {
         assert!(db.slots().unwrap()[0].problem.as_deref().unwrap().contains("damaged"));
         db.put("b", "2").unwrap();
         db.flush().unwrap();
-        assert_eq!(db.verify().unwrap().problems.len(), 0);
+        assert_eq!(db.verify(&mut |_, _| {}).unwrap().problems.len(), 0);
     }
     let db = open(&fs);
     db.drop_slot("s").unwrap();
@@ -468,6 +468,7 @@ fn copies_of_a_store_have_no_slots() {
     let error = copied.slot("s").unwrap().changes().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     drop(slot);
+    copied.close().unwrap();
     db.close().unwrap();
     Db::repair(&path, tiny_options()).unwrap();
     let repaired = Db::open(&path, tiny_options()).unwrap();
@@ -498,6 +499,7 @@ fn a_read_only_handle_follows_the_writer() {
                 }
                 let users = db.keyspace("users", &KeyspaceOptions::default()).unwrap();
                 users.put("last", "1").unwrap();
+                stop.store(true, Ordering::SeqCst);
                 number
             }
         });

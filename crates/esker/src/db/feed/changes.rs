@@ -318,6 +318,8 @@ struct Names {
     known: HashMap<KeyspaceId, Option<Arc<str>>>,
     default: Arc<str>,
     feed: Option<KeyspaceId>,
+    /// A keyspace that this handle of a store opened read-only cannot know.
+    unknown: Option<KeyspaceId>,
     previous: Previous,
 }
 
@@ -328,6 +330,7 @@ impl Names {
             known: HashMap::new(),
             default: Arc::from(DEFAULT_KEYSPACE),
             feed: inner.feed_keyspace().map(|(keyspace, _)| keyspace.id),
+            unknown: None,
             previous: Previous(from, 0),
         };
         let logged = inner.logged_keyspaces()?;
@@ -355,7 +358,11 @@ impl Names {
             return known.clone();
         }
         // A store without slots logs no keyspaces.
-        let found = inner.keyspaces.lock().name_of(id)?;
+        let Some(found) = inner.keyspaces.lock().name_of(id) else {
+            // With a slot, every keyspace of users is logged, and others are internal.
+            self.unknown = Some(id).filter(|_| inner.read_only && self.feed.is_none());
+            return None;
+        };
         if &*found == FEED_KEYSPACE {
             self.feed = Some(id);
         }
@@ -411,6 +418,13 @@ fn decode(record: &LogRecord<'_>, names: &mut Names, inner: &DbInner) -> Result<
         let op = op.ok_or_else(|| invalid(&inner.dir, record))?;
         count += 1;
         change_of(&op, names, inner, &mut changes).ok_or_else(|| invalid(&inner.dir, record))?;
+    }
+    if let Some(id) = names.unknown {
+        let message = format!(
+            "the feed has changes of keyspace {id}, which was created after this handle was opened; \
+             open the store again, or make a slot first"
+        );
+        return Err(Error::not_found(message).with_path(&inner.dir));
     }
     let batch = ChangeBatch {
         first_sequence: record.first_seqno,

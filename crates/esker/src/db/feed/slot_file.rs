@@ -17,8 +17,6 @@ use crate::tree::names;
 
 const MAGIC: &[u8; 8] = b"eskerSLT";
 const VERSION: u32 = 1;
-/// Length of the file, in bytes.
-pub const SLOT_FILE_BYTES: usize = 56;
 /// Limit of a slot without one.
 const NO_LIMIT: u64 = u64::MAX;
 
@@ -190,7 +188,7 @@ mod tests {
                 assert_eq!(SlotFile::read(&*fs, dir, "a", 3).unwrap(), slot);
                 assert_eq!(slot.check_active("a", dir).is_ok(), fate == SlotFate::Active);
                 let bytes = slot.encode();
-                assert_eq!(bytes.len(), SLOT_FILE_BYTES);
+                assert_eq!(bytes.len(), 56);
                 for bit in 0..bytes.len() * 8 {
                     let mut damaged = bytes.clone();
                     damaged[bit / 8] ^= 1 << (bit % 8);

@@ -119,6 +119,7 @@ impl Db {
         }
         inner.check_writable()?;
         // From here on the feed is complete.
+        inner.make_feed_keyspace()?;
         inner.log_keyspaces()?;
         let store_id = inner.slot_store_id();
         {

@@ -83,9 +83,14 @@ impl LogWalk {
                 Some(LogEnd::Continued { number }) => {
                     let next = open_log(&*self.fs, &self.dir, number)?;
                     let next = next.filter(|next| self.is_continued_by(next));
-                    let Some(next) = next else { return Err(self.gone()) };
-                    (self.number, self.reader) = (number, next);
-                    true
+                    match next {
+                        Some(next) => {
+                            (self.number, self.reader) = (number, next);
+                            true
+                        }
+                        // A crash may have lost all of that log, and a later one continues.
+                        None => self.find_next(behind)?,
+                    }
                 }
                 Some(LogEnd::Closed) => self.find_next(behind)?,
                 // The log grows, or a crash ended it.

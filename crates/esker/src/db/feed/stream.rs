@@ -185,6 +185,11 @@ impl<R: Read> ChangeReader<R> {
         self.source
     }
 
+    /// Returns the input, for example to ask its buffer whether the next item has arrived.
+    pub fn input(&self) -> &R {
+        &self.input
+    }
+
     /// Reads the next item. Returns `None` after the end frame. Every item that was returned is
     /// whole; the caller can apply it and read the rest from a new stream.
     ///

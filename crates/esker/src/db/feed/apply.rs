@@ -3,7 +3,10 @@
 //! Invariants:
 //! 1. A batch and the position behind it are written as one batch of the target. So after a crash of
 //!    either end the target knows what it has, and no batch is applied twice or left out.
-//! 2. A batch is applied only if it follows what the target has: the positions and the checksums
+//! 2. The manifest has a change of a keyspace at once, and a batch is in the log only. So everything
+//!    before such a change is durable first, and the change is noted durably before the next one:
+//!    after a crash at most one of them may have to be done again.
+//! 3. A batch is applied only if it follows what the target has: the positions and the checksums
 //!    must fit.
 
 use std::sync::Arc;
@@ -36,12 +39,14 @@ struct Applied {
     position: u64,
     /// Checksum of the batch that ends at the position; 0 if it is not known.
     checksum: u64,
+    /// Number of changes of the next batch that are done: changes of keyspaces are not atomic.
+    done: u64,
 }
 
 impl Applied {
     fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION, u8::from(self.is_bootstrapping)];
-        for number in [self.source, self.position, self.checksum] {
+        for number in [self.source, self.position, self.checksum, self.done] {
             put_u64(&mut out, number);
         }
         out
@@ -51,7 +56,8 @@ impl Applied {
         let mut reader = Reader::new(bytes);
         let (version, is_bootstrapping) = (reader.u8()?, reader.u8()? != 0);
         let (source, position) = (reader.u64()?, reader.u64()?);
-        let applied = Applied { source, is_bootstrapping, position, checksum: reader.u64()? };
+        let (checksum, done) = (reader.u64()?, reader.u64()?);
+        let applied = Applied { source, is_bootstrapping, position, checksum, done };
         (version == VERSION && reader.is_empty()).then_some(applied)
     }
 }
@@ -233,7 +239,7 @@ impl Applier {
     }
 
     fn state_at(&self, position: u64, checksum: u64) -> Applied {
-        Applied { source: self.source, is_bootstrapping: false, position, checksum }
+        Applied { source: self.source, is_bootstrapping: false, position, checksum, done: 0 }
     }
 
     /// Empties the target if a copy of the content was interrupted; otherwise it must be empty.
@@ -264,15 +270,20 @@ impl Applier {
             }
         }
         let state = Applied { is_bootstrapping: true, ..self.state_at(0, 0) };
-        self.write(Operations::default(), state)
+        self.write(Operations::default(), state)?;
+        // Before the first keyspace is created.
+        self.db.sync()
     }
 
     fn apply_changes(&mut self, changes: &[Change], state: Applied) -> Result<()> {
         let mut operations = Operations::default();
         let mut last: Option<(Arc<str>, Keyspace)> = None;
-        for change in changes {
-            if self.change_keyspaces(change)? {
+        let mut has_changed_keyspaces = false;
+        for (at, change) in (0..).zip(changes) {
+            if is_of_keyspaces(change) {
                 last = None;
+                has_changed_keyspaces = true;
+                self.change_keyspaces(change, at)?;
                 continue;
             }
             let name = name_of(change);
@@ -283,7 +294,8 @@ impl Applier {
             last = Some((name.clone(), keyspace.clone()));
             self.encode(change, &keyspace, &mut operations)?;
         }
-        self.write(operations, state)
+        self.write(operations, state)?;
+        if has_changed_keyspaces { self.db.sync() } else { Ok(()) }
     }
 
     fn keyspace(&self, name: &str) -> Result<Keyspace> {
@@ -297,9 +309,14 @@ impl Applier {
         })
     }
 
-    /// Creates, renames or drops a keyspace, if that is what `change` does. After a crash the change
-    /// may come again.
-    fn change_keyspaces(&self, change: &Change) -> Result<bool> {
+    /// Creates, renames or drops a keyspace, unless that was done before a crash. It is the change
+    /// number `at` of its batch.
+    fn change_keyspaces(&mut self, change: &Change, at: u64) -> Result<()> {
+        let have = self.state.unwrap_or_else(|| self.state_at(0, 0));
+        if at < have.done {
+            return Ok(());
+        }
+        self.db.sync()?;
         let exists = |name: &str| Ok::<_, Error>(self.db.existing_keyspace(name)?.is_some());
         match change {
             Change::KeyspaceCreated { keyspace, key_order, options } => {
@@ -316,9 +333,14 @@ impl Applier {
                     self.db.drop_keyspace(keyspace)?;
                 }
             }
-            _ => return Ok(false),
+            _ => {}
         }
-        Ok(true)
+        if have.is_bootstrapping {
+            // A bootstrap that is interrupted begins again.
+            return Ok(());
+        }
+        self.write(Operations::default(), Applied { done: at + 1, ..have })?;
+        self.db.sync()
     }
 
     fn encode(&self, change: &Change, keyspace: &Keyspace, into: &mut Operations) -> Result<()> {
@@ -381,6 +403,16 @@ impl Applier {
         self.state = Some(state);
         Ok(())
     }
+}
+
+/// Returns whether a change creates, renames or drops a keyspace.
+fn is_of_keyspaces(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::KeyspaceCreated { .. }
+            | Change::KeyspaceRenamed { .. }
+            | Change::KeyspaceDropped { .. }
+    )
 }
 
 /// Returns the keyspace of a change.

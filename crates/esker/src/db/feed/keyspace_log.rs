@@ -198,7 +198,12 @@ impl DbInner {
             }
         }
         let (payload, count, user_bytes) = batch.parts()?;
-        self.write(payload, count, user_bytes, None)
+        self.check_writable()?;
+        // Not `write`, which calls listeners: `catalog_change` is locked.
+        let durability = self.write_params.durability();
+        self.committer.commit(payload, count, user_bytes, durability, None, self)?;
+        self.feed.wake();
+        Ok(())
     }
 
     /// Creates a keyspace of a user. A store with slots logs it first. `catalog_change` is locked.

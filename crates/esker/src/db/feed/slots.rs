@@ -109,7 +109,7 @@ impl Db {
         check_slot_name(name)?;
         let inner = &self.inner;
         inner.check_open()?;
-        let _changing = inner.feed.catalog_change.lock();
+        let changing = inner.feed.catalog_change.lock();
         match inner.read_slot(name) {
             Err(error) if error.kind() == crate::ErrorKind::NotFound => {}
             found => {
@@ -133,6 +133,7 @@ impl Db {
             inner.feed.note_slot();
             writer.logs_all = true;
         }
+        drop(changing);
         inner.deliver_events();
         self.slot(name)
     }

@@ -153,9 +153,9 @@ fn to_json(slot: &SlotInfo) -> Value {
     })
 }
 
-fn to_text(slots: &[SlotInfo]) -> Table {
+fn to_text(slots: &[SlotInfo]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(["name", "position", "lag", "limit", "problem"]);
     for slot in slots {
         table.add_row([
@@ -171,5 +171,5 @@ fn to_text(slots: &[SlotInfo]) -> Table {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table
+    table.trim_fmt()
 }

@@ -362,14 +362,13 @@ fn assemble(
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
-    let transactions = Transactions::default();
+    let (transactions, shared) = (Transactions::default(), options.clone());
     let writer = first_writer(&options, &transactions, replayed);
     let mut memtables = replayed.full.iter().chain([&replayed.memtables]);
     let oldest = memtables.next().unwrap_or(&replayed.memtables);
     let read_state = ReadState::of_trees(oldest, &versions.current());
     let read_state = memtables.fold(read_state, |state, next| state.after_freeze(next));
     let is_working = lock.is_some() && sizes.compaction_threads > 0;
-    let shared = options.clone();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
     let keyspaces = KeyspaceList::new(versions.catalog(), opening, &options, &rules.clock);
     Arc::new_cyclic(|me| DbInner {

@@ -13,6 +13,9 @@ use crate::tree::catalog::DEFAULT_KEYSPACE;
 /// Bytes of keys and values of one [`StreamItem::Content`].
 const CONTENT_BYTES: usize = 256 << 10;
 
+/// A keyspace and its name at the position of the content.
+type Named = (Arc<str>, Keyspace);
+
 impl Db {
     /// Passes the content of the store at one moment to `take`, as the items with which a stream of
     /// changes begins: [`StreamItem::BootstrapBegins`], the content, and
@@ -33,8 +36,7 @@ impl Db {
                     .existing_keyspace(&name)?
                     .map(|keyspace| (Arc::<str>::from(name), keyspace)))
             });
-            let keyspaces: Result<Vec<Option<(Arc<str>, Keyspace)>>> = named.collect();
-            (snapshot, position, keyspaces?)
+            (snapshot, position, named.collect::<Result<Vec<Option<Named>>>>()?)
         };
         take(StreamItem::BootstrapBegins)?;
         for (name, keyspace) in keyspaces.into_iter().flatten() {

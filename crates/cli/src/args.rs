@@ -12,9 +12,9 @@ use esker_lab::tune::workload::Sizes;
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    backup, bench, checkpoint, compact, completions, delete, destroy, doctor, dump, get, import,
-    ingest, keyspace, lab, load, man, merge, options, put, repair, restore, scan, shell, stats,
-    top, trace, tune, verify,
+    apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, doctor, dump,
+    get, import, ingest, keyspace, lab, load, man, merge, options, put, repair, restore, scan,
+    shell, slot, stats, top, trace, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -232,9 +232,9 @@ pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     rest.extend(args);
-    // The name of a `lab`, `trace` or `keyspace` command is two words.
-    let is_pair = |word: &OsString| word == "lab" || word == "trace" || word == "keyspace";
-    let is_pair = rest.first().is_some_and(is_pair);
+    // The name of such a command is two words.
+    let pairs = ["lab", "trace", "keyspace", "slot"];
+    let is_pair = rest.first().is_some_and(|word| pairs.iter().any(|pair| word == pair));
     let words = if is_pair { 2 } else { 1 };
     let behind = rest.split_off(words.min(rest.len()));
     out.extend(rest);
@@ -269,6 +269,12 @@ pub enum Command {
     Shell(Keyed<shell::ShellArgs>),
     /// List, create, drop or rename the keyspaces of a store
     Keyspace(keyspace::KeyspaceArgs),
+    /// Write the committed batches of a store in order, as a stream for `apply` or as JSON
+    Changes(Keyed<changes::ChangesArgs>),
+    /// List, create, confirm or drop the slots of a store's change feed
+    Slot(slot::SlotArgs),
+    /// Apply a stream of changes from standard input to a store
+    Apply(Opening<apply::ApplyArgs>),
     /// Print the store's layout and statistics
     Stats(Opening<stats::StatsArgs>),
     /// Show what running stores publish about their work, again and again

@@ -71,6 +71,8 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Import(of) => run_command(commands::import::run, &of.args, of.global()),
         Command::Dump(of) => run_command(commands::dump::run, &of.args, of.global()),
         Command::Shell(of) => run_command(commands::shell::run, &of.args, of.global()),
+        Command::Changes(of) => run_command(commands::changes::run, &of.args, of.global()),
+        Command::Apply(of) => run_command(commands::apply::run, &of.args, of.global()),
         Command::Stats(of) => run_command(commands::stats::run, &of.args, of.global()),
         Command::Top(of) => run_command(commands::top::run, &of.args, of.global()),
         Command::Doctor(of) => run_command(commands::doctor::run, &of.args, of.global()),
@@ -95,6 +97,10 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Keyspace(args) => {
             let json = args.json();
             commands::keyspace::run(args).map_err(|failure| (failure, json))
+        }
+        Command::Slot(args) => {
+            let json = args.json();
+            commands::slot::run(args).map_err(|failure| (failure, json))
         }
         Command::Completions(args) => {
             commands::completions::run(args).map_err(|failure| (failure, false))

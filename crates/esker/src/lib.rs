@@ -31,6 +31,7 @@
 //! | load much data at once | [`Db::bulk_load`], [`SortedWriter`], [`Db::ingest`] |
 //! | merge, expire and filter pairs | [`Db::merge`], [`Db::put_with_ttl`], [`MergeOperator`], [`CompactionFilter`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
+//! | follow every write | [`Db::changes`], [`Db::subscribe`], [`Slot`], [`Applier`] |
 //! | use typed keys | [`codec`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
 //! | observe | [`EventListener`], [`Metrics::to_openmetrics`], [`Db::live_status`], [`perf`] |
@@ -68,6 +69,10 @@ pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
 pub use base::runtime::{Runtime, RuntimeOptions};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
+pub use db::feed::{
+    Applier, Change, ChangeBatch, ChangeReader, ChangeWriter, Changes, Slot, SlotInfo, SlotOptions,
+    StreamItem,
+};
 pub use db::ingest::{IngestOptions, IngestReport, SortedFile, SortedWriter};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
@@ -109,6 +114,9 @@ const _: () = {
     is_send_and_sync::<Error>();
     is_send_and_sync::<Metrics>();
     is_send_and_sync::<Event>();
+    is_send_and_sync::<Slot>();
+    is_send::<Changes>();
+    is_send::<Applier>();
     is_send_and_sync::<Stall>();
     is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();

@@ -1,7 +1,9 @@
 //! The commands, one file each: arguments and implementation.
 
+pub mod apply;
 pub mod backup;
 pub mod bench;
+pub mod changes;
 pub mod checkpoint;
 pub mod compact;
 pub mod completions;
@@ -25,6 +27,7 @@ pub mod repair;
 pub mod restore;
 pub mod scan;
 pub mod shell;
+pub mod slot;
 pub mod stats;
 pub mod top;
 pub mod trace;

@@ -210,6 +210,9 @@ impl DbInner {
         let memory_bytes = frozen.memtables.memory_bytes() as u64;
         self.write_throttle.note_flush_begins(memory_bytes);
         let (files, opened) = self.write_level_zero(&frozen.memtables)?;
+        if let Some(log) = frozen.next_log {
+            self.sync_kept_logs(log.number)?;
+        }
         let mut written = 0;
         let mut versions = self.versions.lock();
         let order = versions.allocate_order();
@@ -288,18 +291,11 @@ impl DbInner {
         Ok((files, open))
     }
 
-    /// Removes logs whose operations are all in tables.
+    /// Removes logs whose operations are all in tables, and which no slot needs.
     pub fn remove_logs_below(&self, number: u64) {
         // The next freeze drops their writers; a waiting writer may hold the writer state now.
         self.flushed_below.store(number, Ordering::Release);
-        let Ok(entries) = self.fs.list(&self.dir) else { return };
-        for entry in entries {
-            if let Some(found) = names::parse_log(&entry.name)
-                && found < number
-            {
-                let _ = self.fs.remove(&self.dir.join(&entry.name));
-            }
-        }
+        self.remove_unneeded_logs(number);
     }
 
     /// Removes the files that readers and writers have released.

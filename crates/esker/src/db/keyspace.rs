@@ -75,6 +75,11 @@ impl KeyspaceOptions {
         self
     }
 
+    /// Returns the options and settings as [`KeyspaceOptions::set`] takes them.
+    pub(super) fn all_pairs(&self) -> Pairs {
+        [&self.pairs[..], &self.settings].concat()
+    }
+
     /// Sets a storage option of the store to another value for this keyspace, by its name or an
     /// alias. `docs/options.md` says which options a keyspace can have of its own. The others, and
     /// those that are not set, are the store's. The names `merge_operator`, `compaction_filter` and

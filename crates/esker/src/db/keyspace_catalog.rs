@@ -86,6 +86,7 @@ impl Db {
     pub fn rename_keyspace(&self, name: &str, new_name: &str) -> Result<()> {
         check_name(new_name)?;
         self.inner.check_writable()?;
+        let changing = self.inner.feed.catalog_change.lock();
         let mut versions = self.inner.versions.lock();
         let keyspace = self.inner.find_keyspace(name)?;
         if self.inner.is_taken(new_name) {
@@ -95,10 +96,12 @@ impl Db {
         versions.apply(VersionEdit { catalog: vec![change], ..VersionEdit::default() })?;
         self.inner.keyspaces.lock().rename(&keyspace, new_name);
         drop(versions);
+        let logged = self.inner.log_keyspace_change();
+        drop(changing);
         let (id, name, new_name) = (keyspace.id, name.to_string(), new_name.to_string());
         self.inner.emit(|| Event::KeyspaceRenamed { id, name, new_name });
         self.inner.deliver_events();
-        Ok(())
+        logged
     }
 
     /// Drops a keyspace with all its keys. The call takes the time of two syncs, whatever the size
@@ -111,6 +114,7 @@ impl Db {
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let inner = &self.inner;
         inner.check_writable()?;
+        let changing = inner.feed.catalog_change.lock();
         let mut versions = inner.versions.lock();
         let keyspace = inner.find_keyspace(name)?;
         let change = CatalogChange::Drop(keyspace.id);
@@ -118,12 +122,14 @@ impl Db {
         inner.keyspaces.lock().remove(&keyspace);
         inner.dropped.lock().push_back((keyspace.id, keyspace.tree));
         drop(versions);
+        let logged = inner.log_keyspace_change();
+        drop(changing);
         inner.emit(|| Event::KeyspaceDropped { id: keyspace.id, name: name.to_string() });
         inner.deliver_events();
         // Under the lock, so that no thread is between its last check and its wait.
         let _queue = inner.queue.lock();
         inner.wake(JobClass::Compact);
-        Ok(())
+        logged
     }
 }
 
@@ -154,11 +160,18 @@ impl DbInner {
 
     fn create_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         check_name(name)?;
-        self.create_any_keyspace(name, options)
+        let _changing = self.feed.catalog_change.lock();
+        self.create_and_log(name, options)
     }
 
     /// Creates a keyspace, which may be an internal one, unless it exists.
     pub(super) fn create_any_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
+        let _changing = self.feed.catalog_change.lock();
+        self.create_in_order(name, options)
+    }
+
+    /// Returns an error for a keyspace that cannot be created with `options`.
+    pub(super) fn check_new_keyspace(&self, options: &KeyspaceOptions) -> Result<()> {
         self.check_writable()?;
         check_settings(&options.settings, &self.options.load())?;
         let order = options.key_order.name();
@@ -169,6 +182,13 @@ impl DbInner {
                  could not be opened again"
             )));
         }
+        Ok(())
+    }
+
+    /// Does the same as [`DbInner::create_any_keyspace`], with `catalog_change` locked.
+    pub(super) fn create_in_order(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
+        self.check_new_keyspace(options)?;
+        let order = options.key_order.name();
         let new = (name, &options.settings);
         {
             let versions = self.versions.lock();

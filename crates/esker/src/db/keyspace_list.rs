@@ -53,6 +53,11 @@ impl KeyspaceList {
         self.by_id.get(&id).map(|keyspace| keyspace.rules.clone())
     }
 
+    /// Returns the name of the keyspace with this number, or `None` if it does not exist.
+    pub fn name_of(&self, id: KeyspaceId) -> Option<Arc<str>> {
+        self.by_id.get(&id).map(|keyspace| keyspace.name())
+    }
+
     /// Returns whether a keyspace of a tree has a compaction filter.
     pub fn has_filter(&self, tree: TreeId) -> bool {
         self.by_id.values().any(|keyspace| keyspace.tree == tree && keyspace.rules.filter.is_some())

@@ -141,6 +141,7 @@ impl DbInner {
         self.queue.lock().stop = true;
         self.wake_all();
         self.idle.notify_all();
+        self.feed.wake_all();
         self.transactions.locks.close();
         if let Some(purger) = &self.purger {
             purger.end();

@@ -9,6 +9,7 @@ mod created_tables;
 mod dir;
 mod events;
 mod expired;
+pub mod feed;
 mod hints;
 mod info_log;
 pub mod ingest;

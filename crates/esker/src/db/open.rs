@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 
 use super::Db;
 use super::dir::{DirListing, list_dir};
+use super::feed::Feed;
 use super::keyspace_list::KeyspaceList;
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
@@ -317,6 +318,7 @@ fn open_existing(
     inner.load_prepared().inspect_err(|error| inner.announce_failed_open(error))?;
     if !read_only {
         inner.start_threads().inspect_err(|error| inner.announce_failed_open(error))?;
+        inner.open_feed().inspect_err(|error| inner.announce_failed_open(error))?;
     }
     inner.announce_open(&replayed, began.elapsed());
     let open = Arc::new(OpenHandle::new(inner.clone()));
@@ -339,6 +341,7 @@ fn first_writer(
         others_bytes: replayed.memtables.others_bytes() as u64,
         next_seqno: replayed.last_seqno + 1,
         recovered: false,
+        logs_all: false,
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
@@ -359,14 +362,13 @@ fn assemble(
     versions: VersionSet,
     replayed: &Replayed,
 ) -> Arc<DbInner> {
-    let transactions = Transactions::default();
+    let (transactions, shared) = (Transactions::default(), options.clone());
     let writer = first_writer(&options, &transactions, replayed);
     let mut memtables = replayed.full.iter().chain([&replayed.memtables]);
     let oldest = memtables.next().unwrap_or(&replayed.memtables);
     let read_state = ReadState::of_trees(oldest, &versions.current());
     let read_state = memtables.fold(read_state, |state, next| state.after_freeze(next));
     let is_working = lock.is_some() && sizes.compaction_threads > 0;
-    let shared = options.clone();
     let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
     let keyspaces = KeyspaceList::new(versions.catalog(), opening, &options, &rules.clock);
     Arc::new_cyclic(|me| DbInner {
@@ -409,6 +411,7 @@ fn assemble(
         snapshots: SnapshotList::default(),
         debt_bytes: AtomicU64::new(0),
         flushed_below: AtomicU64::new(0),
+        feed: Feed::default(),
         closed: AtomicBool::new(false),
         broken: AtomicBool::new(false),
         share: RuntimeShare::of(&shared, cache_store, is_working, me.clone()),
@@ -431,9 +434,11 @@ impl DbInner {
     /// says that everything was synced. Many logs of short openings become a table, too.
     fn begin_writing(&self, replayed: &Replayed) -> Result<()> {
         self.resize_cache();
+        self.open_slots()?;
         if replayed.closed {
             self.remove_strays()?;
         } else {
+            self.sync_kept_logs(self.numbers.load(Ordering::Relaxed))?;
             self.versions.lock().renew();
         }
         self.store_merge_operator()?;

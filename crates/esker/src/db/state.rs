@@ -1,6 +1,9 @@
 //! The store internals, shared by handles, snapshots, iterators and threads.
 //!
-//! Lock order, outermost first: a transaction's own state → `options_change` → `Committer.next` →
+//! Lock order, outermost first: a transaction's own state → `options_change` →
+//! `feed.catalog_change` → `Committer.next` → `Committer.state` → `feed.files` → `versions`, where
+//! these two are taken; otherwise
+//! `Committer.next` →
 //! `Committer.state` → `manual_job` → `versions` → `queue` → `read_state_change`, or the times of
 //! `write_throttle`. `Committer.queue` and then a request's signal are taken alone, or under
 //! `Committer.next` and `Committer.state`. The snapshot list's lock is taken alone. The locks of
@@ -22,6 +25,7 @@ use std::sync::{Arc, Weak};
 use crate::base::sync::{Condvar, Mutex};
 use arc_swap::ArcSwap;
 
+use super::feed::Feed;
 use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
@@ -230,6 +234,8 @@ pub(crate) struct DbInner {
     pub debt_bytes: AtomicU64,
     /// Logs with a smaller number hold only flushed data.
     pub flushed_below: AtomicU64,
+    /// The slots of the change feed.
+    pub feed: Feed,
     pub closed: AtomicBool,
     /// Whether a store thread has panicked; `queue` has the error.
     pub broken: AtomicBool,

@@ -62,6 +62,7 @@ impl DbInner {
         if let Err(error) = &outcome {
             self.note_write_error(error);
         }
+        self.feed.wake();
         self.deliver_events();
         outcome
     }
@@ -83,6 +84,7 @@ impl DbInner {
         if let Err(error) = &outcome {
             self.note_write_error(error);
         }
+        self.feed.wake();
         self.deliver_events();
         outcome
     }
@@ -102,6 +104,7 @@ impl DbInner {
         let durability = durability.unwrap_or_else(|| self.write_params.durability());
         let outcome =
             self.committer.commit_if(payload, count, user_bytes, durability, self, condition);
+        self.feed.wake();
         self.deliver_events();
         outcome
     }
@@ -120,6 +123,7 @@ impl DbInner {
         if let Err(error) = &outcome {
             self.note_write_error(error);
         }
+        self.feed.wake();
         self.deliver_events();
         outcome
     }

@@ -197,6 +197,14 @@ pub enum Event {
         /// Name of the keyspace.
         name: String,
     },
+    /// A slot of the change feed keeps no logs any more. Its next use is an error.
+    #[non_exhaustive]
+    SlotDropped {
+        /// Name of the slot.
+        name: String,
+        /// Why it was dropped, as a sentence without its end.
+        cause: String,
+    },
     /// The store is being closed. This is the last event.
     #[non_exhaustive]
     Closed {

@@ -103,6 +103,9 @@ impl fmt::Display for Event {
             Event::KeyspaceDropped { id, name } => {
                 write!(f, "keyspace {id} \"{name}\" dropped")
             }
+            Event::SlotDropped { name, cause } => {
+                write!(f, "slot \"{name}\" dropped: {cause}; bootstrap its reader again")
+            }
             Event::Closed { error: None } => write!(f, "closed"),
             Event::Closed { error: Some(error) } => write!(f, "closed with an error: {error}"),
         }

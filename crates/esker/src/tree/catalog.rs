@@ -22,6 +22,10 @@ pub const DEFAULT_KEYSPACE: &str = "default";
 /// characters.
 pub const PREPARED_KEYSPACE: &str = "\u{1}prepared";
 
+/// Name of the internal keyspace that the change feed uses: the keyspaces as slots know them, and the
+/// position of a store that applies the feed of another.
+pub const FEED_KEYSPACE: &str = "\u{1}feed";
+
 /// Maximum length of the name of a keyspace, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
@@ -297,7 +301,7 @@ fn bad(what: &str) -> Error {
 
 /// Returns whether `name` is that of an internal keyspace, which users do not see.
 pub fn is_internal(name: &str) -> bool {
-    name == PREPARED_KEYSPACE
+    name == PREPARED_KEYSPACE || name == FEED_KEYSPACE
 }
 
 /// Checks the name of a new keyspace.

@@ -22,6 +22,13 @@ pub const LOG_OLD: &str = "LOG.old";
 /// The published metrics of a store that is open.
 pub const STATUS: &str = "STATUS";
 
+/// Prefix of the name of a slot's file, before the name of the slot.
+const SLOT: &str = "slot-";
+/// Suffix of the temporary name of a slot's file.
+const NEW: &str = ".new";
+/// Maximum length of the name of a slot, in bytes.
+pub const SLOT_NAME_BYTES_MAX: usize = 64;
+
 /// Largest file number of a store.
 pub const NUMBER_MAX: u64 = 1 << 60;
 /// Maximum distance between the manifest's file counter and the number of a file left by a crash.
@@ -46,6 +53,27 @@ pub fn log_path(dir: &Path, number: u64) -> PathBuf {
 /// Returns the path of the manifest with this number.
 pub fn manifest_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("manifest-{number:06}"))
+}
+
+/// Returns whether `name` may be the name of a slot: 1 to 64 letters, digits, `-` and `_`, all ASCII.
+pub fn is_slot_name(name: &str) -> bool {
+    (1..=SLOT_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+/// Returns the path of the file of the slot with this name.
+pub fn slot_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{SLOT}{name}"))
+}
+
+/// Returns the path of a new file of the slot, before its rename.
+pub fn new_slot_path(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{SLOT}{name}{NEW}"))
+}
+
+/// Parses the slot in a file's name.
+pub fn parse_slot(name: &str) -> Option<&str> {
+    name.strip_prefix(SLOT).filter(|slot| is_slot_name(slot))
 }
 
 fn number(digits: &str) -> Option<u64> {
@@ -78,6 +106,7 @@ pub fn is_store_file(name: &str) -> bool {
         || parse_table(name).is_some()
         || parse_log(name).is_some()
         || parse_manifest(name).is_some()
+        || parse_slot(name.strip_suffix(NEW).unwrap_or(name)).is_some()
 }
 
 /// Returns whether `name` is that of a store's file that holds nothing of its content: the lock, the

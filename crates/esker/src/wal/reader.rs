@@ -228,6 +228,26 @@ impl LogReader {
         self.at
     }
 
+    /// Returns the ordinal of the next record.
+    pub fn next_ordinal(&self) -> u64 {
+        self.next_ordinal
+    }
+
+    /// Makes [`LogReader::next`] look again behind the last record of a log that began and was not
+    /// ended by a marker: another thread or process may have appended.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn resume(&mut self) -> Result<()> {
+        if self.start.is_some() && matches!(self.end, Some(LogEnd::Clean | LogEnd::Torn { .. })) {
+            let len = self.file.len_bytes();
+            self.len_bytes = len.map_err(|e| Error::io(&self.path, "read the log's length", e))?;
+            self.window.clear();
+            self.end = None;
+        }
+        Ok(())
+    }
+
     /// Returns the kind of the log's end, after [`LogReader::next`] returned `None`.
     pub fn end(&self) -> Option<LogEnd> {
         self.end

@@ -80,6 +80,8 @@ pub struct WriterState {
     /// Whether recovered operations may not be in tables yet. Their logs may never become durable. A
     /// sync waits for the tables, because it promises that all older operations are durable.
     pub recovered: bool,
+    /// Whether writes with `Durability::None` are logged, too: the change feed needs them.
+    pub logs_all: bool,
     /// Whether the memtable holds operations that no log has.
     pub unlogged: bool,
     /// Whether preallocation of the next log was requested.
@@ -217,7 +219,7 @@ impl WriterState {
                 self.others_bytes = self.memtables.others_bytes() as u64;
             }
             seqno += member.count as u64;
-            self.unlogged |= member.durability == Durability::None;
+            self.unlogged |= member.durability == Durability::None && !self.logs_all;
             ends.push(seqno.saturating_sub(1));
         }
         self.next_seqno = seqno;
@@ -293,18 +295,20 @@ impl WriterState {
         hooks: &dyn CommitHooks,
     ) -> Result<()> {
         let counters = hooks.counters();
+        let logs_all = self.logs_all;
+        let is_logged = |member: &Member<'_>| member.durability != Durability::None || logs_all;
         let Some(log) = self.log.as_mut() else {
             return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only"));
         };
         let before = log.len_bytes();
         let written = match members {
-            [one] if one.durability == Durability::None => Ok(()),
+            [one] if !is_logged(one) => Ok(()),
             [one] => log.append(first, one.payload),
             _ => {
                 let mut seqno = first;
                 let mut records = Vec::with_capacity(members.len());
                 for member in members {
-                    if member.durability != Durability::None {
+                    if is_logged(member) {
                         records.push((seqno, member.payload));
                     }
                     seqno += member.count as u64;

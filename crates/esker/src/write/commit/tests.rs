@@ -47,6 +47,7 @@ fn committer() -> Committer {
         others_bytes: 0,
         next_seqno: 1,
         recovered: false,
+        logs_all: false,
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(KeyOrder::Bytewise, &Thresholds::default()),

@@ -1,0 +1,25 @@
+//! The change feed: committed batches in order, slots that keep their logs, and the stream that
+//! brings them to another store.
+//!
+//! * `slot_file.rs`: the file of a slot; `slots.rs`: its handle; `state.rs`: which logs are kept.
+//! * `walk.rs`: from record to record of the logs; `changes.rs`: the feed made of them.
+//! * `keyspace_log.rs`: the keyspaces in the order of the feed.
+//! * `stream.rs`: the feed as bytes; `content.rs`: what it begins with; `apply.rs`: the other end.
+//!
+//! Decision 0044 says why.
+
+mod apply;
+mod changes;
+mod content;
+mod keyspace_log;
+mod slot_file;
+mod slots;
+mod state;
+mod stream;
+mod walk;
+
+pub use apply::Applier;
+pub use changes::{Change, ChangeBatch, Changes};
+pub use slots::{Slot, SlotInfo, SlotOptions};
+pub(crate) use state::Feed;
+pub use stream::{ChangeReader, ChangeWriter, StreamItem};

@@ -1,0 +1,277 @@
+//! What the store knows of its slots, and which logs they keep.
+//!
+//! Invariants:
+//! 1. A log is removed only if the store does not need it and every active slot has confirmed all
+//!    of its records. The files of the slots are read again before that: other processes confirm.
+//! 2. While the store has a slot, the records of a log are durable before the manifest says that
+//!    the log is not needed. So a crash loses no record that a table has kept.
+//! 3. `Feed::files` is locked while a slot's file is changed and while logs are removed.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::slot_file::{SlotFate, SlotFile};
+use super::walk::{logs_in, open_log};
+use crate::base::key::SeqNo;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{Condvar, Mutex};
+use crate::db::dir::list_dir;
+use crate::db::state::DbInner;
+use crate::error::{Error, Result};
+use crate::observe::Event;
+use crate::tree::names;
+
+/// The slots of an open store.
+#[derive(Default)]
+pub(crate) struct Feed {
+    /// Whether the store has a slot that keeps logs.
+    has_slots: AtomicBool,
+    /// Held while a keyspace is created, renamed or dropped.
+    pub(in crate::db) catalog_change: Mutex<()>,
+    pub(super) files: Mutex<LogFiles>,
+    /// The last position that a reader of this handle was given.
+    pub(super) delivered: AtomicU64,
+    /// Number of readers that wait for a write.
+    waiting: AtomicUsize,
+    wait: Mutex<()>,
+    woken: Condvar,
+}
+
+/// What was read from the logs.
+#[derive(Default)]
+pub(super) struct LogFiles {
+    /// The first sequence number of logs, by number.
+    starts: HashMap<u64, SeqNo>,
+    /// Logs with a smaller number are durable.
+    synced_below: u64,
+}
+
+impl Feed {
+    /// Returns whether the store has a slot that keeps logs.
+    #[inline]
+    pub fn has_slots(&self) -> bool {
+        self.has_slots.load(Ordering::Relaxed)
+    }
+
+    /// Records that a slot was created.
+    pub(super) fn note_slot(&self) {
+        self.has_slots.store(true, Ordering::Relaxed);
+    }
+
+    /// Wakes the readers that wait for a write.
+    #[inline]
+    pub fn wake(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.wake_all();
+        }
+    }
+
+    /// Wakes all readers that wait.
+    #[cold]
+    pub fn wake_all(&self) {
+        drop(self.wait.lock());
+        self.woken.notify_all();
+    }
+
+    /// Waits until `is_over` returns true, at most until `deadline`.
+    pub(super) fn wait_until(&self, deadline: Instant, is_over: impl Fn() -> bool) {
+        /// A wakeup may be missed: writers read `waiting` without a barrier.
+        const LOOK_AGAIN: Duration = Duration::from_millis(20);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut guard = self.wait.lock();
+        while !is_over() {
+            let now = Instant::now();
+            if now >= deadline {
+                break;
+            }
+            self.woken.wait_until(&mut guard, deadline.min(now + LOOK_AGAIN));
+        }
+        drop(guard);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl DbInner {
+    /// Returns whether a slot of the store keeps logs. Data that reaches the store without its log
+    /// would be missing in the feed.
+    pub(crate) fn has_slots(&self) -> bool {
+        self.feed.has_slots()
+    }
+
+    /// Returns the identity that the files of the slots name.
+    pub(super) fn slot_store_id(&self) -> u64 {
+        self.versions.lock().store_id()
+    }
+
+    /// Returns the slots in the order of their names, each with its file or the error of reading it.
+    pub(super) fn read_slots(&self) -> Result<Vec<(String, Result<SlotFile>)>> {
+        let id = self.slot_store_id();
+        let entries = list_dir(&*self.fs, &self.dir)?.entries;
+        let found = entries.iter().filter_map(|entry| names::parse_slot(&entry.name));
+        let read = |name: &str| (name.to_string(), SlotFile::read(&*self.fs, &self.dir, name, id));
+        let gone = |slot: &Result<SlotFile>| {
+            slot.as_ref().is_err_and(|e| e.kind() == crate::ErrorKind::NotFound)
+        };
+        Ok(found.map(read).filter(|(_, slot)| !gone(slot)).collect())
+    }
+
+    /// Recomputes whether a slot keeps logs.
+    pub(super) fn note_slots(&self) -> Result<()> {
+        let is_active = |slot: &SlotFile| slot.fate == SlotFate::Active;
+        let any = self.read_slots()?.iter().any(|(_, slot)| slot.as_ref().is_ok_and(is_active));
+        self.feed.has_slots.store(any, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes over the slots of an opened store. A slot whose position a crash has lost is marked.
+    pub(in crate::db) fn open_slots(&self) -> Result<()> {
+        let (last, slots) = (self.visible_seqno(), self.read_slots()?);
+        if slots.is_empty() {
+            return Ok(());
+        }
+        for (name, slot) in slots {
+            match slot {
+                Ok(slot) if slot.fate == SlotFate::Active && slot.position > last => {
+                    let marked = SlotFile { fate: SlotFate::Ahead, ..slot };
+                    marked.write(&*self.fs, &self.dir, &name)?;
+                    let position = slot.position;
+                    self.emit(|| Event::SlotDropped {
+                        name,
+                        cause: format!("a crash lost writes before its position {position}"),
+                    });
+                }
+                Ok(_) => {}
+                Err(error) => self.note_error("slots", &error),
+            }
+        }
+        self.note_slots()?;
+        self.committer.lock().logs_all = self.has_slots();
+        Ok(())
+    }
+
+    /// Logs what a crash may have kept from the log of keyspaces.
+    pub(in crate::db) fn open_feed(&self) -> Result<()> {
+        if !self.has_slots() {
+            return Ok(());
+        }
+        let _changing = self.feed.catalog_change.lock();
+        self.log_keyspaces()
+    }
+
+    /// Makes the logs below `number` durable, if the store has slots.
+    pub(in crate::db) fn sync_kept_logs(&self, number: u64) -> Result<()> {
+        if !self.has_slots() {
+            return Ok(());
+        }
+        self.sync_logs_below(number, true)
+    }
+
+    /// Makes the logs below `number` durable. `are_complete` says that they do not grow any more.
+    pub(super) fn sync_logs_below(&self, number: u64, are_complete: bool) -> Result<()> {
+        let mut files = self.feed.files.lock();
+        for (log, _) in logs_in(&*self.fs, &self.dir)? {
+            if !(files.synced_below..number).contains(&log) {
+                continue;
+            }
+            let path = names::log_path(&self.dir, log);
+            let synced = self.fs.open_write(&path).and_then(|mut file| file.sync());
+            match synced {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                synced => synced.map_err(|e| Error::io(&path, "sync a log for slots", e))?,
+            }
+        }
+        if are_complete {
+            files.synced_below = files.synced_below.max(number);
+        }
+        Ok(())
+    }
+
+    /// Removes the logs below `number` that no slot needs. Drops slots that lag too far.
+    pub(in crate::db) fn remove_unneeded_logs(&self, number: u64) {
+        let mut files = self.feed.files.lock();
+        let Ok(logs) = logs_in(&*self.fs, &self.dir) else { return };
+        let mut keep_from = number;
+        if self.has_slots() {
+            match self.kept_from(&mut files, &logs, number) {
+                Ok(kept) => keep_from = kept,
+                // Nothing is removed until it can be read.
+                Err(error) => return self.note_error("slots", &error),
+            }
+        }
+        files.starts.retain(|log, _| *log >= keep_from);
+        for (log, _) in logs.iter().filter(|(log, _)| *log < keep_from) {
+            let _ = self.fs.remove(&names::log_path(&self.dir, *log));
+        }
+    }
+
+    /// Returns the number below which no slot needs a log, at most `number`.
+    fn kept_from(&self, files: &mut LogFiles, logs: &[(u64, u64)], number: u64) -> Result<u64> {
+        let (mut keep_from, mut any) = (number, false);
+        for (name, slot) in self.read_slots()? {
+            let Ok(slot) = slot else { continue };
+            if slot.fate != SlotFate::Active {
+                continue;
+            }
+            let from = self.first_needed(files, logs, slot.position)?;
+            let lag_bytes = lag_bytes(logs, from, number);
+            if slot.lag_limit_bytes.is_some_and(|limit| lag_bytes > limit) {
+                let dropped = SlotFile { fate: SlotFate::Dropped { lag_bytes }, ..slot };
+                dropped.write(&*self.fs, &self.dir, &name)?;
+                let limit_bytes = slot.lag_limit_bytes.unwrap_or(0);
+                self.emit(|| Event::SlotDropped {
+                    name,
+                    cause: format!("it lagged {lag_bytes} bytes, its limit is {limit_bytes}"),
+                });
+                continue;
+            }
+            any = true;
+            keep_from = keep_from.min(from);
+        }
+        self.feed.has_slots.store(any, Ordering::Relaxed);
+        Ok(keep_from)
+    }
+
+    /// Returns the number of the log that holds the record behind `position`.
+    fn first_needed(
+        &self,
+        files: &mut LogFiles,
+        logs: &[(u64, u64)],
+        position: SeqNo,
+    ) -> Result<u64> {
+        for (number, _) in logs.iter().rev() {
+            let start = match files.starts.get(number) {
+                Some(start) => *start,
+                None => {
+                    let reader = open_log(&*self.fs, &self.dir, *number)?;
+                    let Some(start) = reader.and_then(|reader| reader.start()) else { continue };
+                    files.starts.insert(*number, start.first_seqno);
+                    start.first_seqno
+                }
+            };
+            if start <= position + 1 {
+                return Ok(*number);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Returns the bytes of logs that are kept only for a slot at `position`.
+    pub(super) fn lag_of(&self, position: SeqNo) -> Result<u64> {
+        let below = self.unneeded_below();
+        let mut files = self.feed.files.lock();
+        let logs = logs_in(&*self.fs, &self.dir)?;
+        let from = self.first_needed(&mut files, &logs, position)?;
+        Ok(lag_bytes(&logs, from, below))
+    }
+
+    /// Returns the number below which the store itself needs no log.
+    pub(super) fn unneeded_below(&self) -> u64 {
+        let least = self.versions.lock().min_wal();
+        least.max(self.flushed_below.load(Ordering::Acquire))
+    }
+}
+
+/// Returns the bytes of the logs from `from` on and below `below`.
+fn lag_bytes(logs: &[(u64, u64)], from: u64, below: u64) -> u64 {
+    logs.iter().filter(|(log, _)| (from..below).contains(log)).map(|(_, bytes)| bytes).sum()
+}

@@ -31,6 +31,7 @@
 //! | merge, expire and filter pairs | [`Db::merge`], [`Db::put_with_ttl`], [`MergeOperator`], [`CompactionFilter`] |
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | use typed keys | [`codec`] |
+//! | branch and compare stores | [`Db::fork`], [`diff`](fn@diff), [`Lineage`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
 //! | observe | [`EventListener`], [`Metrics::to_openmetrics`], [`Db::live_status`], [`perf`] |
 #![deny(unsafe_code)]
@@ -67,6 +68,10 @@ pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
 pub use base::runtime::{Runtime, RuntimeOptions};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
+pub use db::diff::{
+    Diff, DiffOptions, DiffSource, DiffValue, Difference, Relation, diff, diff_with,
+};
+pub use db::fork::{ForkOptions, ForkReport};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
 pub use db::runtime::RuntimeMetrics;
@@ -87,6 +92,7 @@ pub use options::value::Range as OptionRange;
 pub use options::{Mutability, OPTIONS, OptionSpec, Options};
 pub use read::Slice;
 pub use read::scan::{DbIterator, KeyBounds};
+pub use tree::lineage::{Ancestor, Lineage};
 pub use write::batch::{Batch, BatchOp};
 
 #[doc(hidden)]
@@ -110,5 +116,6 @@ const _: () = {
     is_send_and_sync::<Stall>();
     is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();
+    is_send::<Diff>();
     is_send::<TransactionIterator>();
 };

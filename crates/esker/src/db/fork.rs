@@ -9,11 +9,12 @@
 //! 2. The fork gets its `CURRENT` last. An incomplete fork is no store.
 //! 3. What a read-only parent read from logs becomes tables of the fork alone.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::Db;
-use super::backup::{copy, now_unix_ms};
+use super::backup::{copy_open, now_unix_ms};
 use super::state::DbInner;
 use super::table_output::level_zero_slice;
 use crate::base::keyspace::TreeId;
@@ -23,6 +24,7 @@ use crate::fs::Fs;
 use crate::iter::rewrite::RewriteRules;
 use crate::metrics::RewriteCounters;
 use crate::tree::edit::VersionEdit;
+use crate::tree::fragment::FileMeta;
 use crate::tree::lineage::{Lineage, check_fork_name};
 use crate::tree::names;
 use crate::tree::output::OutputConfig;
@@ -57,7 +59,8 @@ pub struct ForkReport {
     pub linked_files: u64,
     /// Size of these tables, in bytes.
     pub linked_bytes: u64,
-    /// Number of tables copied, because the file system of the fork cannot link them.
+    /// Number of tables copied: the file system of the fork cannot link them, or the
+    /// writer of a store that is open read-only has removed them.
     pub copied_files: u64,
     /// Size of these tables, in bytes.
     pub copied_bytes: u64,
@@ -97,9 +100,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` when `dir` exists or lies inside a store; `Closed`; `NoSpace`; `Io`, also
-    /// when the writer of a store that is open read-only removed a table meanwhile (open the store
-    /// again); the errors of [`Db::flush`]. Nothing is left in `dir` then.
+    /// `InvalidArgument` when `dir` exists or lies inside a store; `Closed`; `NoSpace`;
+    /// `Io`; the errors of [`Db::flush`]. Nothing is left in `dir` then.
     pub fn fork(&self, dir: impl AsRef<Path>) -> Result<ForkReport> {
         self.fork_with(dir, &ForkOptions::default())
     }
@@ -145,12 +147,7 @@ impl Db {
 
 impl DbInner {
     /// Fills the new directory `dir` with the tables of a fork, and makes it a store.
-    fn fill_fork(
-        &self,
-        fs: &Arc<dyn Fs>,
-        dir: &Path,
-        options: &ForkOptions,
-    ) -> Result<ForkReport> {
+    fn fill_fork(&self, fs: &Arc<dyn Fs>, dir: &Path, options: &ForkOptions) -> Result<ForkReport> {
         let mut report = ForkReport::default();
         let (forest, catalog, mut seqno, parent) = {
             let versions = self.versions.lock();
@@ -158,10 +155,8 @@ impl DbInner {
             (versions.current(), catalog, versions.last_seqno(), versions.store_id())
         };
         for file in forest.files() {
-            let from = names::table_path(&self.dir, file.number);
-            let to = names::table_path(dir, file.number);
             let bytes = file.info.size_bytes;
-            if link_or_copy(&**fs, &from, &to, bytes)? {
+            if self.link_or_copy(&**fs, &file, dir)? {
                 (report.linked_files, report.linked_bytes) =
                     (report.linked_files + 1, report.linked_bytes + bytes);
             } else {
@@ -180,21 +175,36 @@ impl DbInner {
         Ok(report)
     }
 
+    /// Links a table into the new directory, or copies it where that cannot be. Returns whether it
+    /// was linked.
+    ///
+    /// The writer of a store that is open read-only may have removed the table. Its file is open.
+    fn link_or_copy(&self, fs: &dyn Fs, file: &FileMeta, dir: &Path) -> Result<bool> {
+        let from = names::table_path(&self.dir, file.number);
+        let to = names::table_path(dir, file.number);
+        let Err(error) = fs.hard_link(&from, &to) else { return Ok(true) };
+        if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+            return Err(Error::io(&to, "link a table", error));
+        }
+        let source = match file.opened().and_then(|table| table.file.clone()) {
+            Some(source) => source,
+            None => fs.open_read(&from).map_err(|e| Error::io(&from, "open a table", e))?,
+        };
+        copy_open(fs, (&*source, &from), &to, file.info.size_bytes).map(|()| false)
+    }
+
     /// Writes the memtables as tables in `dir` and adds these to `edit`, as the newest runs of level
     /// 0. The store is open read-only, so its memtables do not change.
-    fn write_memtables(
-        &self,
-        fs: &Arc<dyn Fs>,
-        dir: &Path,
-        edit: &mut VersionEdit,
-    ) -> Result<()> {
+    fn write_memtables(&self, fs: &Arc<dyn Fs>, dir: &Path, edit: &mut VersionEdit) -> Result<()> {
         let state = self.read_state.load();
         for tree in self.trees().iter() {
-            let of_tree = if tree.id == 0 { Some(&*state) } else { state.other(tree.id).map(|s| &**s) };
+            let of_tree =
+                if tree.id == 0 { Some(&*state) } else { state.other(tree.id).map(|s| &**s) };
             let memtables: Vec<_> = of_tree.iter().flat_map(|state| state.memtables()).collect();
             for memtable in memtables.into_iter().rev().filter(|memtable| !memtable.is_empty()) {
                 let mut config = self.output_config(tree, 0);
-                config = OutputConfig { fs: fs.clone(), dir: dir.to_path_buf(), opened: None, ..config };
+                config =
+                    OutputConfig { fs: fs.clone(), dir: dir.to_path_buf(), opened: None, ..config };
                 let rules = RewriteRules {
                     snapshots: Vec::new(),
                     now_ms: self.rules.clock.now_ms(),
@@ -216,21 +226,4 @@ impl DbInner {
 fn next_order(edit: &mut VersionEdit, tree: TreeId) -> u64 {
     let ages = edit.tree_mut(tree).added.iter().map(|slice| slice.order);
     ages.max().map_or(1, |newest| newest.saturating_add(1))
-}
-
-/// Links a table into the new directory, or copies it where that cannot be. Returns whether it was
-/// linked.
-fn link_or_copy(fs: &dyn Fs, from: &Path, to: &Path, bytes: u64) -> Result<bool> {
-    let Err(error) = fs.hard_link(from, to) else { return Ok(true) };
-    match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            let what = "link a table, which the writer of the store has removed; open the store \
-                        again and fork it then";
-            Err(Error::io(from, what, error))
-        }
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            Err(Error::io(to, "link a table", error))
-        }
-        _ => copy(fs, from, to, bytes).map(|()| false),
-    }
 }

@@ -191,10 +191,7 @@ pub struct Diff {
 /// # Errors
 /// `Incompatible` when a keyspace of the same name has different key orders; `Closed`. The iterator
 /// returns the errors of reads: `Corruption` for damage where a table is read, `Io`.
-pub fn diff<'a>(
-    old: impl Into<DiffSource<'a>>,
-    new: impl Into<DiffSource<'a>>,
-) -> Result<Diff> {
+pub fn diff<'a>(old: impl Into<DiffSource<'a>>, new: impl Into<DiffSource<'a>>) -> Result<Diff> {
     diff_with(old, new, &DiffOptions::default())
 }
 
@@ -249,7 +246,8 @@ impl Diff {
         let lineages = (a.lineage(), b.lineage());
         let relation = Relation::of((a.store_id(), &lineages.0), (b.store_id(), &lineages.1));
         // In the order of names, with `default` first.
-        let mut ordered: VecDeque<Arc<str>> = names.iter().map(|name| Arc::from(&***name)).collect();
+        let mut ordered: VecDeque<Arc<str>> =
+            names.iter().map(|name| Arc::from(&***name)).collect();
         if let Some(at) = ordered.iter().position(|name| &**name == DEFAULT_KEYSPACE) {
             let first = ordered.remove(at);
             first.into_iter().for_each(|name| ordered.push_front(name));

@@ -48,7 +48,8 @@ pub(super) fn slices_of(of: &KeyspaceSide, slices: &[Arc<Fragment>]) -> Vec<Arc<
     let order = &of.tree().order;
     let Some([lo, hi]) = stored_extent(of.id()) else { return slices.to_vec() };
     let overlaps = |slice: &&Arc<Fragment>| {
-        order.compare(slice.first(order), &hi).is_lt() && order.compare(slice.last(order).0, &lo).is_gt()
+        order.compare(slice.first(order), &hi).is_lt()
+            && order.compare(slice.last(order).0, &lo).is_gt()
     };
     slices.iter().filter(overlaps).cloned().collect()
 }
@@ -66,7 +67,8 @@ pub(super) fn add_ranges(
             return;
         }
         let extent = stored_extent(of.id());
-        let (first, last) = (extent.as_ref().map(|e| &e[0][..]), extent.as_ref().map(|e| &e[1][..]));
+        let (first, last) =
+            (extent.as_ref().map(|e| &e[0][..]), extent.as_ref().map(|e| &e[1][..]));
         let delete = delete.clamp(order, lo, hi);
         if let Some(delete) = delete.and_then(|delete| delete.clamp(order, first, last)) {
             let own = |key| user_key(of.id(), key).map(<[u8]>::to_vec);

@@ -12,9 +12,9 @@ use esker_lab::tune::workload::Sizes;
 
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
-    apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, doctor, dump,
-    get, import, ingest, keyspace, lab, load, man, merge, options, put, repair, restore, scan,
-    shell, slot, stats, top, trace, tune, verify,
+    apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, diff, doctor,
+    dump, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, repair, restore,
+    scan, shell, slot, stats, top, trace, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -30,7 +30,7 @@ A store has the keyspace `default` and those made by `esker keyspace create`. Co
 or write keys use `default`, or the keyspace that --keyspace names. Names are text with the same \
 escapes as keys.
 
-Exit codes: 0 success, 1 key not found, 2 wrong usage or input, 3 corrupt data, 4 input or output \
+Exit codes: 0 success, 1 key not found, or stores differ (`diff`), 2 wrong usage or input, 3 corrupt data, 4 input or output \
 error (also: missing store, locked store, other format, read-only store), 130 interrupted. With \
 --json, an error is an object on stderr, and its kind names the error.";
 
@@ -293,6 +293,10 @@ pub enum Command {
     Restore(Opening<restore::RestoreArgs>),
     /// Create a copy of the store with hard links
     Checkpoint(Opening<checkpoint::CheckpointArgs>),
+    /// Create a writable branch of the store, with hard links
+    Fork(Opening<fork::ForkArgs>),
+    /// Print the pairs in which two stores differ; exit code 1 if they do
+    Diff(Keyed<diff::DiffArgs>),
     /// Remove a store, after confirmation
     Destroy(Telling<destroy::DestroyArgs>),
     /// Benchmark Esker against other stores, with db_bench's flags

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. stdout carries only data, and stderr only messages.
-//! 2. Every failure is one sentence and an exit code: 0 done, 1 key not found, 2 usage, 3
-//!    corruption, 4 input and output, 130 interrupted.
+//! 2. Every failure is one sentence and an exit code: 0 done, 1 key not found or
+//!    stores differ, 2 usage, 3 corruption, 4 input and output, 130 interrupted.
 //! 3. A reader that closes the pipe early ends the command without a message.
 #![forbid(unsafe_code)]
 
@@ -82,6 +82,8 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Backup(of) => run_command(commands::backup::run, &of.args, of.global()),
         Command::Restore(of) => run_command(commands::restore::run, &of.args, of.global()),
         Command::Checkpoint(of) => run_command(commands::checkpoint::run, &of.args, of.global()),
+        Command::Fork(of) => run_command(commands::fork::run, &of.args, of.global()),
+        Command::Diff(of) => run_command(commands::diff::run, &of.args, of.global()),
         Command::Destroy(of) => run_command(commands::destroy::run, &of.args, of.global()),
         Command::Bench(of) => run_command(commands::bench::run, &of.args, of.global()),
         Command::Tune(of) => run_command(commands::tune::run, &of.args, of.global()),

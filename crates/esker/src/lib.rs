@@ -33,6 +33,7 @@
 //! | choose options | [`Options`], [`OPTIONS`] |
 //! | follow every write | [`Db::changes`], [`Db::subscribe`], [`Slot`], [`Applier`] |
 //! | use typed keys | [`codec`] |
+//! | branch and compare stores | [`Db::fork`], [`diff`](fn@diff), [`Lineage`] |
 //! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
 //! | observe | [`EventListener`], [`Metrics::to_openmetrics`], [`Db::live_status`], [`perf`] |
 #![deny(unsafe_code)]
@@ -69,10 +70,14 @@ pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
 pub use base::runtime::{Runtime, RuntimeOptions};
 pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
+pub use db::diff::{
+    Diff, DiffOptions, DiffSource, DiffValue, Difference, Relation, diff, diff_with,
+};
 pub use db::feed::{
     Applier, Change, ChangeBatch, ChangeReader, ChangeWriter, Changes, Slot, SlotInfo, SlotOptions,
     StreamItem,
 };
+pub use db::fork::{ForkOptions, ForkReport};
 pub use db::ingest::{IngestOptions, IngestReport, SortedFile, SortedWriter};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
 pub use db::repair::RepairReport;
@@ -94,6 +99,7 @@ pub use options::value::Range as OptionRange;
 pub use options::{Mutability, OPTIONS, OptionSpec, Options};
 pub use read::Slice;
 pub use read::scan::{DbIterator, KeyBounds};
+pub use tree::lineage::{Ancestor, Lineage};
 pub use write::batch::{Batch, BatchOp};
 
 #[doc(hidden)]
@@ -120,6 +126,7 @@ const _: () = {
     is_send_and_sync::<Stall>();
     is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();
+    is_send::<Diff>();
     is_send::<SortedWriter>();
     is_send::<TransactionIterator>();
 };

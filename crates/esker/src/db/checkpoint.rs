@@ -10,6 +10,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
 use crate::tree::catalog::CatalogChange;
+use crate::tree::edit::VersionEdit;
 use crate::tree::forest::Forest;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
@@ -28,17 +29,44 @@ impl Db {
     /// created or a table cannot be linked into it; the errors of [`Db::flush`].
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         let inner = &self.inner;
-        let fs = &inner.fs;
         inner.check_writable()?;
-        let dir = &*absolute(&**fs, dir.as_ref())?;
-        refuse_existing(&**fs, dir, "the checkpoint's directory")?;
-        refuse_inside_a_store(&**fs, dir, "the checkpoint's directory")?;
-        inner.flush()?;
-        fs.create_dir(dir).map_err(|e| Error::io(dir, "create the checkpoint's directory", e))?;
+        inner.make_store(dir.as_ref(), "the checkpoint's directory", |fs, dir| {
+            let (forest, catalog) = inner.content();
+            for file in forest.files() {
+                let (from, to) = (
+                    names::table_path(&inner.dir, file.number),
+                    names::table_path(dir, file.number),
+                );
+                fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
+            }
+            let edit = inner.edit_of_copy(&forest, catalog);
+            inner.create_manifest(fs, edit, dir).map(drop)
+        })
+    }
+}
+
+impl DbInner {
+    /// Creates the directory `dir`, named `what` in messages, flushes a store that is writable, and
+    /// calls `fill`, which makes `dir` a store. Removes the directory again after an error. `fill`
+    /// gets the store's file system, with `dir` pinned.
+    pub(super) fn make_store<R>(
+        &self,
+        dir: &Path,
+        what: &str,
+        fill: impl FnOnce(&Arc<dyn Fs>, &Path) -> Result<R>,
+    ) -> Result<R> {
+        let fs = &self.fs;
+        let dir = &*absolute(&**fs, dir)?;
+        refuse_existing(&**fs, dir, what)?;
+        refuse_inside_a_store(&**fs, dir, what)?;
+        if !self.read_only {
+            self.flush()?;
+        }
+        fs.create_dir(dir).map_err(|e| Error::io(dir, &format!("create {what}"), e))?;
         let fs = &pinned(fs, dir).inspect_err(|_| drop(fs.remove_dir(dir)))?;
-        let made = self.fill_checkpoint(fs, dir);
+        let made = fill(fs, dir);
         if made.is_err() {
-            // So that the next attempt finds no incomplete checkpoint.
+            // So that the next attempt finds nothing incomplete.
             for entry in fs.list(dir).unwrap_or_default() {
                 let _ = fs.remove(&dir.join(entry.name));
             }
@@ -47,33 +75,27 @@ impl Db {
         made
     }
 
-    /// Links the tables into `dir`. `fs` is the store's file system, with `dir` pinned.
-    fn fill_checkpoint(&self, fs: &Arc<dyn Fs>, dir: &Path) -> Result<()> {
-        let inner = &self.inner;
-        let (forest, catalog) = inner.content();
-        for file in forest.files() {
-            let (from, to) =
-                (names::table_path(&inner.dir, file.number), names::table_path(dir, file.number));
-            fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
-        }
-        inner.create_manifest(fs, &forest, catalog, dir)
-    }
-}
-
-impl DbInner {
-    /// Makes `dir`, which holds the tables of `forest`, a separate store.
-    pub(super) fn create_manifest(
-        &self,
-        fs: &Arc<dyn Fs>,
-        forest: &Forest,
-        catalog: Vec<CatalogChange>,
-        dir: &Path,
-    ) -> Result<()> {
+    /// Returns the first edit of a store with the tables of `forest`, of this store's lineage.
+    pub(super) fn edit_of_copy(&self, forest: &Forest, catalog: Vec<CatalogChange>) -> VersionEdit {
+        let lineage = self.versions.lock().lineage().clone();
         let mut edit = forest.to_edit();
         edit.catalog = catalog;
         edit.last_seqno = Some(self.visible_seqno());
+        edit.lineage = Some(lineage).filter(|lineage| !lineage.is_empty());
+        edit
+    }
+
+    /// Makes `dir`, which holds the tables of `edit`, a separate store. Returns its identity.
+    pub(super) fn create_manifest(
+        &self,
+        fs: &Arc<dyn Fs>,
+        mut edit: VersionEdit,
+        dir: &Path,
+    ) -> Result<u64> {
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
-        VersionSet::create(fs.clone(), dir, self.order.clone(), self.next_id(), edit)?;
-        sync_dir(&**fs, &parent_of(dir))
+        let store_id = self.next_id();
+        VersionSet::create(fs.clone(), dir, self.order.clone(), store_id, edit)?;
+        sync_dir(&**fs, &parent_of(dir))?;
+        Ok(store_id)
     }
 }

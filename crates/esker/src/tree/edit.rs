@@ -4,6 +4,7 @@
 //! would lose data.
 
 use super::catalog::CatalogChange;
+use super::lineage::Lineage;
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::expiry::NEVER_MS;
 use crate::base::key::{SEQNO_MAX, STORED_KEY_BYTES_MAX, SeqNo};
@@ -84,6 +85,8 @@ pub struct VersionEdit {
     pub others: Vec<(TreeId, VersionEdit)>,
     /// Changes of the catalog. They are applied before the slices and bounds.
     pub catalog: Vec<CatalogChange>,
+    /// Lineage of a fork. Present in the first record of each of its manifests.
+    pub lineage: Option<Lineage>,
 }
 
 const COMPARATOR: u8 = 1;
@@ -103,6 +106,7 @@ const OTHER_TREE: u8 = 14;
 const CATALOG: u8 = 15;
 const ADDED_EXPIRING: u8 = 16;
 const ADDED_INGESTED: u8 = 17;
+const LINEAGE: u8 = 23;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -245,6 +249,10 @@ impl VersionEdit {
             out.push(CATALOG);
             change.encode(out);
         }
+        if let Some(lineage) = &self.lineage {
+            out.push(LINEAGE);
+            lineage.encode(out);
+        }
         self.encode_tree(out);
         for (tree, edit) in &self.others {
             let mut content = Vec::new();
@@ -311,6 +319,7 @@ impl VersionEdit {
                 MIN_WAL_ORDINAL => edit.min_wal_ordinal = Some(reader.varint()?),
                 CLOSED_WAL => edit.closed_wal = Some((reader.varint()?, reader.varint()?)),
                 CATALOG => edit.catalog.push(CatalogChange::decode(&mut reader)?),
+                LINEAGE => edit.lineage = Some(Lineage::decode(&mut reader)?),
                 OTHER_TREE => {
                     let tree = TreeId::try_from(reader.varint()?).ok()?;
                     let mut content = Reader::new(reader.bytes()?);

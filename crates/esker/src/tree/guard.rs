@@ -176,6 +176,11 @@ impl Level {
         })
     }
 
+    /// Returns the file parts of the level.
+    pub fn parts(&self) -> &[FilePart] {
+        &self.pieces
+    }
+
     /// Returns the start keys of all guards except the first.
     pub fn bounds(&self) -> &[Vec<u8>] {
         &self.bounds

@@ -13,12 +13,14 @@ pub mod forest;
 pub mod fragment;
 pub mod guard;
 pub mod key_head_index;
+pub mod lineage;
 pub mod manifest;
 pub mod names;
 pub mod output;
 pub mod purge;
 pub mod seek_stats;
 pub mod set;
+pub mod shared;
 pub mod tables;
 pub mod version;
 

@@ -12,6 +12,7 @@ use super::current::{Current, Slot};
 use super::edit::VersionEdit;
 use super::forest::Forest;
 use super::fragment::FileMeta;
+use super::lineage::Lineage;
 use super::manifest::{self, ManifestWriter};
 use super::names;
 use super::purge::Purger;
@@ -75,6 +76,7 @@ pub struct VersionSet {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     store_id: u64,
+    lineage: Lineage,
     purger: Option<Arc<Purger>>,
     forest: Arc<Forest>,
     catalog: Catalog,
@@ -199,7 +201,9 @@ impl VersionSet {
         let order = &orders[0];
         let mut forest = Forest::empty(order.clone());
         let mut catalog = Catalog::default();
+        let mut lineage = Lineage::default();
         for edit in &found.edits {
+            lineage = edit.lineage.clone().unwrap_or(lineage);
             if let Some(name) = &edit.comparator
                 && name != order.name()
             {
@@ -229,6 +233,7 @@ impl VersionSet {
             fs,
             dir: dir.to_path_buf(),
             store_id: slot.store_id,
+            lineage,
             purger,
             forest: Arc::new(forest),
             catalog,
@@ -269,6 +274,11 @@ impl VersionSet {
     /// Returns the store's identity.
     pub fn store_id(&self) -> u64 {
         self.store_id
+    }
+
+    /// Returns the store's lineage.
+    pub fn lineage(&self) -> &Lineage {
+        &self.lineage
     }
 
     /// Returns the current versions.
@@ -355,6 +365,7 @@ impl VersionSet {
         let mut content = next.to_edit();
         content.comparator = Some(next.main().order().name().to_string());
         content.catalog = self.catalog.to_changes();
+        content.lineage = Some(self.lineage.clone()).filter(|lineage| !lineage.is_empty());
         numbers.put(&mut content);
         let number = self.next_manifest;
         self.next_manifest += 1;

@@ -328,7 +328,11 @@ fn bad(what: &str) -> Error {
 }
 
 /// Removes the key range of `removed` from the parts of its file.
-fn subtract(order: &KeyOrder, pieces: &mut Vec<FilePart>, removed: &RemovedSlice) -> Result<()> {
+pub(super) fn subtract(
+    order: &KeyOrder,
+    pieces: &mut Vec<FilePart>,
+    removed: &RemovedSlice,
+) -> Result<()> {
     let mut found = false;
     let mut left = Vec::with_capacity(pieces.len());
     for piece in pieces.drain(..) {

@@ -30,7 +30,7 @@ use super::state::DbInner;
 use super::tree::Tree;
 use crate::error::{Error, Result};
 use crate::fs::OsFs;
-use crate::fs::{Fs, absolute, parent_of, pinned, sync_dir};
+use crate::fs::{Fs, ReadableFile, absolute, parent_of, pinned, sync_dir};
 use crate::options::Options;
 use crate::table::{Table, TableSource};
 use crate::tree::fragment::FileMeta;
@@ -259,7 +259,7 @@ impl Db {
     }
 }
 
-fn now_unix_ms() -> u64 {
+pub(super) fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }
@@ -289,7 +289,8 @@ impl DbInner {
             }
             sync_dir(&**fs, path)
         };
-        let made = tables().and_then(|()| self.create_manifest(fs, &forest, catalog, path));
+        let made = tables()
+            .and_then(|()| self.create_manifest(fs, self.edit_of_copy(&forest, catalog), path));
         if let Err(error) = made {
             let _ = directory::remove(&**fs, path);
             return Err(error);
@@ -341,6 +342,16 @@ impl DbInner {
 /// Copies the first `len` bytes of a file into a new file and syncs it.
 pub(super) fn copy(fs: &dyn Fs, from: &Path, to: &Path, len: u64) -> Result<()> {
     let source = fs.open_read(from).map_err(|e| Error::io(from, "open a table", e))?;
+    copy_open(fs, (&*source, from), to, len)
+}
+
+/// Does the same with an open file.
+pub(super) fn copy_open(
+    fs: &dyn Fs,
+    (source, from): (&dyn ReadableFile, &Path),
+    to: &Path,
+    len: u64,
+) -> Result<()> {
     let mut target = fs.create_new(to).map_err(|e| Error::io(to, "create a table's copy", e))?;
     let mut buffer = Vec::new();
     let mut at = 0;

@@ -33,6 +33,8 @@ use crate::options::kinds::{CachePolicy, IndexSearch};
 use crate::table::ReadConfig;
 use crate::tree::current::Current;
 use crate::tree::fragment::{FileMeta, Fragment};
+use crate::tree::lineage::Lineage;
+use crate::tree::manifest;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use parts::{SalvagePart, open_table};
@@ -164,10 +166,18 @@ fn rebuild(
         }
     }
     salvage.spill(oldest_log_age + report.logs)?;
-    let edit = merge_trees(salvage, catalog, report)?;
+    let mut edit = merge_trees(salvage, catalog, report)?;
+    edit.lineage = lineage_of(&**fs, dir);
     // The store identity is kept if `CURRENT` can be read, so that backups of the store continue.
     let store_id = Current::read(&**fs, dir).map_or_else(|_| fs.unique_number(), |at| at.store_id);
     VersionSet::create(fs.clone(), rebuilt, options.key_order.clone(), store_id, edit)
+}
+
+/// Returns the lineage of the store in `dir`, as far as its manifest can be read.
+fn lineage_of(fs: &dyn Fs, dir: &Path) -> Option<Lineage> {
+    let at = Current::read(fs, dir).ok()?;
+    let found = manifest::read(fs, dir, at.manifest, at.store_id, 0).ok()?;
+    found.edits.into_iter().find_map(|edit| edit.lineage)
 }
 
 /// Returns the configuration for reading tables in the key order of `options`.

@@ -98,6 +98,17 @@ impl DbInner {
         self.feed.has_slots()
     }
 
+    /// Refuses an ingest while a slot keeps logs, because no log has the pairs of ingested tables.
+    pub(crate) fn check_no_slots(&self) -> Result<()> {
+        if !self.has_slots() {
+            return Ok(());
+        }
+        let message = "a slot follows the changes of the store, and ingested tables are not in its \
+                       logs; write the pairs with puts, or drop the slot first and bootstrap its \
+                       reader again";
+        Err(Error::invalid(message).with_path(&self.dir))
+    }
+
     /// Returns the identity that the files of the slots name.
     pub(super) fn slot_store_id(&self) -> u64 {
         self.versions.lock().store_id()

@@ -94,6 +94,7 @@ impl DbInner {
         let (installed, seqno) = {
             let mut writer = self.committer.lock();
             self.check_writable()?;
+            self.check_no_slots()?;
             let has_flushed = self.flush_overlapping(&mut writer, tree, files)?;
             writer.sync_logs(self)?;
             let seqno = writer.next_seqno;

@@ -96,6 +96,7 @@ impl<'a> Destination<'a> {
     /// Returns the destination of a call of the default keyspace.
     fn main(db: &'a Db) -> Result<Destination<'a>> {
         db.inner.check_writable()?;
+        db.inner.check_no_slots()?;
         Ok(Destination { inner: &db.inner, own: None })
     }
 
@@ -103,6 +104,7 @@ impl<'a> Destination<'a> {
     fn of(keyspace: &'a Keyspace) -> Result<Destination<'a>> {
         let own = keyspace.own()?;
         keyspace.db.inner.check_writable()?;
+        keyspace.db.inner.check_no_slots()?;
         Ok(Destination { inner: &keyspace.db.inner, own })
     }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod gate;
+pub mod sorted_files;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -6,20 +6,18 @@
 //! installed.
 
 mod common;
-#[path = "common/sorted_files.rs"]
-mod sorted_files;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::sorted_files::{dir, disk, file_of, get, ingest, keys, open, options};
 use common::{files, image, pairs};
 use esker::fs::{Fs, MemFs};
 use esker::{
     BlockLayout, Compression, Db, ErrorKind, IngestOptions, IngestReport, KeyOrder,
     KeyspaceOptions, Options, Policy, SortedWriter, built_in_merge_operator,
 };
-use sorted_files::{dir, disk, file_of, get, ingest, keys, open, options};
 
 /// Returns the error of an ingest, and checks that neither the store nor a file has changed.
 fn refusal(fs: &Arc<MemFs>, db: &Db, paths: &[PathBuf]) -> esker::Error {

@@ -5,18 +5,16 @@
 //! entry above an ingested one after compactions; a repair that takes ingested pairs for the oldest.
 
 mod common;
-#[path = "common/sorted_files.rs"]
-mod sorted_files;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use common::sorted_files::{dir, disk, file_of, get, ingest, keys, open, options};
 use common::{Oracle, files, image, in_order, pairs};
 use esker::fs::MemFs;
 use esker::{
     BackupOptions, Db, ErrorKind, IngestReport, KeyOrder, Options, Policy, TransactionOptions,
 };
-use sorted_files::{dir, disk, file_of, get, ingest, keys, open, options};
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 

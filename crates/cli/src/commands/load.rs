@@ -206,9 +206,10 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
         return Err(Failure::interrupted(message));
     }
     if let Err(why) = end {
-        let rest = match args.sorted {
-            true => "no pair of the last keyspace was loaded",
-            false => "the readable pairs were loaded",
+        let rest = if args.sorted {
+            "no pair of the last keyspace was loaded"
+        } else {
+            "the readable pairs were loaded"
         };
         let message = format!("{}: {why}; {rest}", source(args).display());
         return Err(Failure::of(ErrorKind::Corruption, message));

@@ -20,7 +20,7 @@ use crate::rows::{Content, Rows};
 const SORT_BYTES: usize = 64 << 20;
 
 /// Where the input comes from, and where its runs go.
-pub struct Place<'a> {
+pub(super) struct Place<'a> {
     /// The input, for messages.
     pub source: &'a Path,
     /// The directory in which a directory for the runs is made.
@@ -39,7 +39,7 @@ impl Place<'_> {
 }
 
 /// Loads the pairs.
-pub fn load_sorted(
+pub(super) fn load_sorted(
     target: &mut Target,
     rows: &mut dyn Rows,
     place: &Place<'_>,

@@ -3,6 +3,7 @@
 
 pub mod gate;
 pub mod processes;
+pub mod sorted_files;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use esker::fs::{Fs, MemFs};
 use esker::{Db, IngestOptions, IngestReport, Options, SortedWriter};
 
-use crate::common::tiny_options;
+use super::tiny_options;
 
 pub fn dir() -> &'static Path {
     Path::new("/db")

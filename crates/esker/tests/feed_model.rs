@@ -44,14 +44,16 @@ fn empty() -> Content {
 
 /// Applies a change to the map. Every change must fit.
 fn apply(content: &mut Content, change: Change) {
-    let mut of = |name: &str| content.get_mut(name).expect("the keyspace exists");
+    fn of<'a>(content: &'a mut Content, name: &str) -> &'a mut BTreeMap<Vec<u8>, Vec<u8>> {
+        content.get_mut(name).expect("the keyspace exists")
+    }
     match change {
-        Change::Put { keyspace, key, value, .. } => drop(of(&keyspace).insert(key, value)),
-        Change::Delete { keyspace, key } => drop(of(&keyspace).remove(&key)),
+        Change::Put { keyspace, key, value, .. } => drop(of(content, &keyspace).insert(key, value)),
+        Change::Delete { keyspace, key } => drop(of(content, &keyspace).remove(&key)),
         Change::DeleteRange { keyspace, start, end } => {
-            of(&keyspace).retain(|key, _| !(start..end).contains(key));
+            of(content, &keyspace).retain(|key, _| *key < start || *key >= end);
         }
-        Change::Clear { keyspace } => of(&keyspace).clear(),
+        Change::Clear { keyspace } => of(content, &keyspace).clear(),
         Change::KeyspaceCreated { keyspace, .. } => {
             assert!(content.insert(keyspace.to_string(), BTreeMap::new()).is_none());
         }
@@ -67,22 +69,22 @@ fn apply(content: &mut Content, change: Change) {
 }
 
 fn key(rng: &mut SplitMix64) -> String {
-    format!("{:02}", rng.next() % 40)
+    format!("{:02}", rng.next_u64() % 40)
 }
 
 /// Does one random operation. An error is possible only after the image was taken.
 fn operate(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
-    let name = NAMES[(rng.next() % 3) as usize];
-    let value = vec![rng.next() as u8; (rng.next() % 300) as usize];
-    let options = match rng.next() % 4 {
+    let name = NAMES[(rng.next_u64() % 3) as usize];
+    let value = vec![rng.next_u64() as u8; (rng.next_u64() % 300) as usize];
+    let options = match rng.next_u64() % 4 {
         0 => WriteOptions::SYNC,
         1 => WriteOptions::NONE,
         _ => WriteOptions::BUFFERED,
     };
     let existing = || db.existing_keyspace(name);
-    match rng.next() % 24 {
+    match rng.next_u64() % 24 {
         0 => db.keyspace(name, &KeyspaceOptions::default()).map(drop),
-        1 if rng.next() % 3 == 0 && existing()?.is_some() => db.drop_keyspace(name),
+        1 if rng.next_u64() % 3 == 0 && existing()?.is_some() => db.drop_keyspace(name),
         2 if existing()?.is_some() && db.existing_keyspace("d")?.is_none() => {
             db.rename_keyspace(name, "d")
         }
@@ -97,9 +99,9 @@ fn operate(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
         6 => {
             let transaction = db.transaction(TransactionOptions::default());
             transaction.put(key(rng), &value)?;
-            let name = format!("{}", rng.next());
+            let name = format!("{}", rng.next_u64());
             transaction.prepare(&name)?;
-            if rng.next() % 2 == 0 {
+            if rng.next_u64() % 2 == 0 {
                 db.commit_prepared(&name)
             } else {
                 db.rollback_prepared(&name)
@@ -109,7 +111,7 @@ fn operate(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
         8..12 => db.delete_with(key(rng), &options),
         12..16 => {
             let mut batch = Batch::new();
-            for _ in 0..rng.next() % 4 {
+            for _ in 0..rng.next_u64() % 4 {
                 batch.put(key(rng), &value).delete(key(rng));
                 if let Some(keyspace) = existing()? {
                     batch.put_in(&keyspace, key(rng), &value).delete_in(&keyspace, key(rng));
@@ -159,7 +161,7 @@ fn run(seed: u64) {
         let what = format!("seed {seed}, life {life}");
         let crash = match life {
             0 => CrashFs::seeded(seed),
-            _ => esker_testkit::crash::Image::of(&*image, dir()).unwrap().to_disk(rng.next()),
+            _ => esker_testkit::crash::Image::of(&*image, dir()).unwrap().to_disk(rng.next_u64()),
         };
         let fs: Arc<dyn Fs> = crash.clone();
         let db = Db::open_on(fs, dir(), tiny_options()).unwrap();
@@ -167,9 +169,9 @@ fn run(seed: u64) {
             db.subscribe("s", &SlotOptions::default()).unwrap();
         }
         reader.resume(&db, &what);
-        let models = CrashModel::all(rng.next());
-        let model = models[(rng.next() % models.len() as u64) as usize];
-        let (left, taken) = (AtomicU64::new(1 + rng.next() % 400), Arc::new(Mutex::new(None)));
+        let models = CrashModel::all(rng.next_u64());
+        let model = models[(rng.next_u64() % models.len() as u64) as usize];
+        let (left, taken) = (AtomicU64::new(1 + rng.next_u64() % 400), Arc::new(Mutex::new(None)));
         crash.watch({
             let taken = taken.clone();
             move |crash| {
@@ -184,7 +186,7 @@ fn run(seed: u64) {
                 break;
             }
             operate(&db, &mut rng).unwrap_or_else(|error| panic!("{what}: {error}"));
-            if rng.next() % 16 == 0 {
+            if rng.next_u64() % 16 == 0 {
                 reader.position = slot.position().unwrap();
                 reader.content = reader.saved[&reader.position].clone();
                 reader.read(slot.changes().unwrap()).unwrap();
@@ -227,7 +229,9 @@ fn a_target_that_crashes_has_no_loss_and_nothing_twice() {
             let mut writer = ChangeWriter::new(&mut bytes, source.store_id()).unwrap();
             let crash = match round {
                 0 => CrashFs::seeded(seed),
-                _ => esker_testkit::crash::Image::of(&*target, dir()).unwrap().to_disk(rng.next()),
+                _ => esker_testkit::crash::Image::of(&*target, dir())
+                    .unwrap()
+                    .to_disk(rng.next_u64()),
             };
             let fs: Arc<dyn Fs> = crash.clone();
             let db = Db::open_on(fs, dir(), tiny_options()).unwrap();
@@ -247,7 +251,7 @@ fn a_target_that_crashes_has_no_loss_and_nothing_twice() {
             }
             writer.write(&StreamItem::End { position: end }).unwrap();
             let is_last = round == 7;
-            let cut = if is_last { bytes.len() } else { rng.next() as usize % bytes.len() };
+            let cut = if is_last { bytes.len() } else { rng.next_u64() as usize % bytes.len() };
             let mut applied = 0;
             if let Ok(mut reader) = ChangeReader::new(&bytes[..cut]) {
                 let mut applier = Applier::new(&db, reader.source()).unwrap();
@@ -269,8 +273,8 @@ fn a_target_that_crashes_has_no_loss_and_nothing_twice() {
                 db.sync().unwrap();
                 slot.confirm(position.min(slot.position().unwrap())).unwrap();
             }
-            let models = CrashModel::all(rng.next());
-            target = crash.crash_image(models[rng.next() as usize % models.len()]);
+            let models = CrashModel::all(rng.next_u64());
+            target = crash.crash_image(models[rng.next_u64() as usize % models.len()]);
             drop(db);
         }
     }

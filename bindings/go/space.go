@@ -365,7 +365,8 @@ func (s *space) Take(key []byte) (existed bool, err error) {
 	return done.flag != 0, ended(done)
 }
 
-// DeleteRange deletes the keys from start (inclusive) to end (exclusive) with one range deletion.
+// DeleteRange deletes the keys from start (inclusive) to end (exclusive) with one range deletion. An
+// end that is not after start deletes nothing; a nil one is empty.
 func (s *space) DeleteRange(start, end []byte, durability ...Durability) error {
 	keyspace, _, err := s.handles()
 	if err != nil {

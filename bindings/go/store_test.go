@@ -8,6 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +29,34 @@ var (
 	_ io.Closer = (*esker.Keyspace)(nil)
 	_ io.Closer = (*esker.Memory)(nil)
 )
+
+// The package uses every function of the C interface, except those that it does in Go.
+func TestTheWholeInterfaceIsUsed(t *testing.T) {
+	word := regexp.MustCompile(`\besker_[a-z0-9_]+\b`)
+	used := map[string]bool{}
+	files := ok[[]string](t)(filepath.Glob("*.[gch]*"))
+	for _, file := range files {
+		if file == "esker.h" || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, name := range word.FindAllString(string(ok[[]byte](t)(os.ReadFile(file))), -1) {
+			used[name] = true
+		}
+	}
+	header := ok[[]byte](t)(os.ReadFile("esker.h"))
+	declared := regexp.MustCompile(`(?m)^[a-z].*?\b(esker_[a-z0-9_]+)\(`).FindAllSubmatch(header, -1)
+	if len(declared) < 130 {
+		t.Errorf("only %d functions were found", len(declared))
+	}
+	for _, name := range declared {
+		// A batch is made in Go, and pairs are read in chunks.
+		inGo := strings.HasPrefix(string(name[1]), "esker_batch_") ||
+			slices.Contains([]string{"esker_iter_value", "esker_iter_failure"}, string(name[1]))
+		if !used[string(name[1])] && !inGo {
+			t.Errorf("%s is not used", name[1])
+		}
+	}
+}
 
 func TestPutGetDelete(t *testing.T) {
 	db := newStore(t)

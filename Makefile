@@ -4,7 +4,7 @@
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
-.PHONY: jar javatest javabench kafkatest kafka-demo
+.PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -113,7 +113,7 @@ pytest: ## that wheel, tested from Python
 overhead: ## what a call costs through C over Rust, and through Python beside plyvel on LevelDB
 	WHEEL=must scripts/overhead.sh
 
-jar:    ## target/jvm/: Esker for Java 17 and for Kafka Streams; needs a JDK and Maven
+jar:    ## target/jvm/: Esker for Java 17, for Kafka Streams and for Infinispan; needs a JDK and Maven
 	JAVA=must scripts/java.sh jar
 
 javatest: ## their tests in the long form: a million random operations, a hundred kills
@@ -127,3 +127,6 @@ kafkatest: ## Kafka's own tests of stores and of its DSL on Esker
 
 kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
 	JAVA=must scripts/java.sh demo
+
+infinispantest: ## Infinispan's own tests of stores on Esker
+	JAVA=must scripts/java.sh infinispan

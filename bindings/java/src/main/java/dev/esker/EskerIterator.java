@@ -173,8 +173,11 @@ public final class EskerIterator implements AutoCloseable {
         }
         int used = Native.fill(this, resource.handle(), pairs, Math.max(room, FIRST_BYTES), isForward);
         if (used < 0) {
-            pairs = new byte[-used];
-            used = Native.fill(this, resource.handle(), pairs, pairs.length, isForward);
+            int needed = -used;
+            if (pairs.length < needed) {
+                pairs = new byte[needed];
+            }
+            used = Native.fill(this, resource.handle(), pairs, needed, isForward);
         }
         filled = used;
         at = 0;

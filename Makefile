@@ -6,7 +6,7 @@
 .PHONY: rocksdb rocksdb-suite
 .PHONY: gotest go-bench
 .PHONY: nodetest node-bench npm-pack
-.PHONY: jar javatest javabench kafkatest kafka-demo
+.PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
 .PHONY: pybench manylinux sdist
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
@@ -140,7 +140,7 @@ node-bench: ## Node.js: Esker beside classic-level and lmdb-js; prints a table
 npm-pack: ## target/node/esker-level-*.tgz, tried in an empty directory
 	NODE=must scripts/node.sh pack
 
-jar:    ## target/jvm/: Esker for Java 17 and for Kafka Streams; needs a JDK and Maven
+jar:    ## target/jvm/: Esker for Java 17, for Kafka Streams and for Infinispan; needs a JDK and Maven
 	JAVA=must scripts/java.sh jar
 
 javatest: ## their tests in the long form: a million random operations, a hundred kills
@@ -154,3 +154,6 @@ kafkatest: ## Kafka's own tests of stores and of its DSL on Esker
 
 kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
 	JAVA=must scripts/java.sh demo
+
+infinispantest: ## Infinispan's own tests of stores on Esker
+	JAVA=must scripts/java.sh infinispan

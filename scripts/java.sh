@@ -2,7 +2,7 @@
 # Builds Esker for Java: target/jvm/esker/esker-*.jar, with the native library inside, and
 # target/jvm/esker-kafka-streams/. `test` also runs the tests, with LONG=yes in their long form, and
 # `kafka` Kafka's own tests of versioned stores and a part of those of the DSL (DSL=yes: all). `demo`
-# kills an application under exactly-once. `bench` measures beside RocksDB's Java library. If Java 17,
+# kills an application under exactly-once. `infinispan` runs Infinispan's own tests of stores. `bench` measures beside RocksDB's Java library. If Java 17,
 # Maven or an artifact cannot be had, prints a message and exits with 0, or with 1 if JAVA=must.
 # NATIVE_PROFILE=dev builds the native library without its optimizations.
 set -euo pipefail
@@ -55,12 +55,12 @@ maven() {
     grep -vE '^\S*$' "$log" | tail -n "${LINES_SHOWN:-0}" >&2 || true
 }
 
-# class_path: the libraries of Kafka Streams, for the documentation of the API.
+# class_path: the libraries of Kafka Streams and Infinispan, for the documentation of the API.
 class_path() {
     [ -e "$out/javadoc-lib/complete" ] || {
-        mvn -q -B -f bindings/kafka-streams/demo/pom.xml dependency:copy-dependencies \
-            -DincludeArtifactIds=kafka-streams,kafka-clients,slf4j-api \
-            -DoutputDirectory="$out/javadoc-lib" >&2 && touch "$out/javadoc-lib/complete"
+        maven -DskipTests package dependency:copy-dependencies -DincludeScope=provided \
+            -DexcludeGroupIds=dev.esker -DoutputDirectory="$out/javadoc-lib"
+        touch "$out/javadoc-lib/complete"
     }
     find "$out/javadoc-lib" -name '*.jar' -printf '%p:'
 }
@@ -70,7 +70,7 @@ native
 case "$what" in
 jar)
     maven -DskipTests package
-    for module in java kafka-streams; do
+    for module in java kafka-streams infinispan; do
         javadoc -quiet -Xdoclint:all -Werror --release 17 -d "$out/apidocs/$module" -encoding UTF-8 \
             -cp "$out/esker/classes:$(class_path)" $(find "bindings/$module/src/main/java" -name '*.java')
     done
@@ -96,12 +96,27 @@ kafka)
     maven -DskipTests package
     scripts/kafka-suite.sh "$out"
     ;;
+infinispan)
+    maven -DskipTests package
+    lib=$out/infinispan-lib
+    [ -e "$lib/complete" ] || maven -pl java,infinispan -DskipTests package \
+        dependency:copy-dependencies -DexcludeGroupIds=dev.esker -DoutputDirectory="$lib"
+    touch "$lib/complete"
+    (cd "$out" && timeout 1500 java -cp \
+        "esker-infinispan/test-classes:esker-infinispan/classes:esker/classes:$lib/*" \
+        dev.esker.infinispan.Suite) >"$out/infinispan.log" 2>&1 || {
+        grep -A20 FAILED "$out/infinispan.log" >&2 || tail -40 "$out/infinispan.log" >&2
+        echo "java: FAILED: Infinispan's tests" >&2
+        exit 1
+    }
+    echo "java: $(tail -1 "$out/infinispan.log"), Infinispan's own" >&2
+    ;;
 demo)
     maven -DskipTests package
     scripts/kafka-demo.sh "$out"
     ;;
 *)
-    echo "usage: scripts/java.sh [jar|test|bench|kafka|demo]" >&2
+    echo "usage: scripts/java.sh [jar|test|bench|kafka|infinispan|demo]" >&2
     exit 2
     ;;
 esac

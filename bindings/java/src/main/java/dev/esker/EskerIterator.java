@@ -9,20 +9,21 @@ import java.util.Arrays;
  * A cursor over the pairs of a range, as of the moment of its creation. It is at a pair
  * ({@link #isValid}) or at none; a new iterator is at none.
  *
- * <p>Pairs come from native code many at a time: an array of 4 KiB first, then of 64 KiB. One thread
+ * <p>Pairs come from native code many at a time: an array of 8 KiB first, then twice as much each time,
+ * up to 64 KiB. One thread
  * uses an iterator at a time; any thread may close it. An iterator keeps old versions of pairs and
  * should be closed.
  */
 public final class EskerIterator implements AutoCloseable {
     private static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
     private static final int HEAD_BYTES = 8;
-    private static final int FIRST_BYTES = 4 << 10;
-    private static final int NEXT_BYTES = 64 << 10;
+    private static final int FIRST_BYTES = 8 << 10;
+    private static final int LAST_BYTES = 64 << 10;
 
     private final Resource resource;
     /** Keeps the store, snapshot or transaction reachable. */
     private final Object of;
-    private byte[] pairs = new byte[FIRST_BYTES];
+    private byte[] pairs = {};
     private int filled;
     private int at;
     private int keyLength;
@@ -159,7 +160,7 @@ public final class EskerIterator implements AutoCloseable {
             return;
         }
         isValid = false;
-        room = Math.max(room, NEXT_BYTES);
+        room = Math.min(2 * room, LAST_BYTES);
         synchronized (resource) {
             fill();
         }
@@ -170,10 +171,13 @@ public final class EskerIterator implements AutoCloseable {
         if (pairs.length < room) {
             pairs = new byte[room];
         }
-        int used = Native.fill(this, resource.handle(), pairs, pairs.length, isForward);
+        int used = Native.fill(this, resource.handle(), pairs, Math.max(room, FIRST_BYTES), isForward);
         if (used < 0) {
-            pairs = new byte[-used];
-            used = Native.fill(this, resource.handle(), pairs, pairs.length, isForward);
+            int needed = -used;
+            if (pairs.length < needed) {
+                pairs = new byte[needed];
+            }
+            used = Native.fill(this, resource.handle(), pairs, needed, isForward);
         }
         filled = used;
         at = 0;

@@ -79,11 +79,14 @@ class Bench {
     }
 
     private static final class OfRocks implements Peer {
+        static {
+            RocksDB.loadLibrary();
+        }
+
         private final RocksDB db;
         private final WriteOptions writes = new WriteOptions();
 
         OfRocks(Path path) throws RocksDBException {
-            RocksDB.loadLibrary();
             BlockBasedTableConfig tables = new BlockBasedTableConfig();
             tables.setBlockCache(new LRUCache(64 << 20));
             tables.setFilterPolicy(new BloomFilter());

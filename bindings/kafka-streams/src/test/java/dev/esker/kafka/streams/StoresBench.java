@@ -1,5 +1,7 @@
 package dev.esker.kafka.streams;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -40,7 +42,10 @@ public class StoresBench {
                 List<String> command = List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-Xmx256m", "-cp", System.getProperty("java.class.path"), StoresBench.class.getName(), engine,
                         stores, Files.createDirectory(dir.resolve(engine + stores)).toString());
-                new ProcessBuilder(command).inheritIO().redirectError(ProcessBuilder.Redirect.DISCARD).start().waitFor();
+                Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+                String text = new String(process.getInputStream().readAllBytes());
+                assertEquals(0, process.waitFor(), text);
+                text.lines().filter(line -> line.startsWith("bench:")).forEach(System.out::println);
             }
         }
     }

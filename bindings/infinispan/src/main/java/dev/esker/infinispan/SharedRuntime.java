@@ -1,0 +1,41 @@
+package dev.esker.infinispan;
+
+import dev.esker.Options;
+import dev.esker.Runtime;
+import java.util.Properties;
+
+/** The runtime that all stores of the process share, from the first opening to the last close. */
+final class SharedRuntime {
+    private static final String MEMORY_BYTES = "memory.bytes";
+    private static final String OPTION_PREFIX = "option.";
+    private static final long MEMORY_BYTES_DEFAULT = 256L << 20;
+
+    private static Runtime shared;
+    private static int users;
+
+    private SharedRuntime() {}
+
+    /** Returns the options of a store. Each call needs a {@link #release}. */
+    static synchronized Options acquire(Properties properties) {
+        if (shared == null) {
+            String bytes = properties.getProperty(MEMORY_BYTES, Long.toString(MEMORY_BYTES_DEFAULT));
+            shared = Runtime.builder().memoryBytes(Long.parseLong(bytes.trim())).build();
+        }
+        users++;
+        Options options = new Options().runtime(shared);
+        for (String name : properties.stringPropertyNames()) {
+            if (name.startsWith(OPTION_PREFIX)) {
+                options.set(name.substring(OPTION_PREFIX.length()), properties.getProperty(name));
+            }
+        }
+        return options;
+    }
+
+    static synchronized void release() {
+        users--;
+        if (users == 0) {
+            shared.close();
+            shared = null;
+        }
+    }
+}

@@ -49,7 +49,7 @@ check)
 sdist)
     environment venv-build 'maturin>=1.9,<2'
     rm -rf "$target/sdist"
-    "$target/venv-build/bin/maturin" sdist -q -m bindings/python/Cargo.toml -o "$target/sdist" >&2
+    "$target/venv-build/bin/maturin" sdist -m bindings/python/Cargo.toml -o "$target/sdist" >&2
     place=$(mktemp -d)
     trap 'rm -rf "$place"' EXIT
     "$python" -m venv "$place/venv"

@@ -1,7 +1,8 @@
 'use strict'
 
 // Esker beside classic-level (LevelDB) and lmdb-js: puts, batches, reads and iterations, in turn.
-// Prints a table of operations per second: the median of several rounds.
+// Prints two tables: operations per second, and the processor time of all threads per operation, which
+// a busy machine changes less. Both are medians of several rounds.
 //
 //     node benches/beside.js [PAIRS] [ROUNDS]
 //
@@ -137,18 +138,20 @@ const work = [
 async function main () {
   const found = engines()
   const names = Object.keys(found)
-  const rates = new Map()
+  const [rates, costs] = [new Map(), new Map()]
   for (let round = 0; round < ROUNDS; round++) {
     const order = names.map((_, i) => names[(i + round) % names.length])
     for (const name of order) {
       const location = path.join(home, `${name}-${round}`)
       const db = await found[name](location)
       for (const [what, count, run] of work) {
-        const began = process.hrtime.bigint()
+        const [began, usage] = [process.hrtime.bigint(), process.cpuUsage()]
         await run(db, count)
+        const { user, system } = process.cpuUsage(usage)
         const seconds = Number(process.hrtime.bigint() - began) / 1e9
         const key = `${what}|${name}`
         rates.set(key, [...(rates.get(key) ?? []), count / seconds])
+        costs.set(key, [...(costs.get(key) ?? []), (user + system) / count])
       }
       await db.close()
       fs.rmSync(location, { recursive: true, force: true })
@@ -156,15 +159,22 @@ async function main () {
     }
   }
   const median = values => [...values].sort((a, b) => a - b)[values.length >> 1]
-  const shown = (what, name) => {
-    const values = rates.get(`${what}|${name}`)
-    const [low, middle, high] = [Math.min(...values), median(values), Math.max(...values)]
-    return `${Math.round(middle / 100) / 10} (${Math.round(low / 100) / 10}…${Math.round(high / 100) / 10})`
+  const shown = (values, scale) => [median(values), Math.min(...values), Math.max(...values)]
+    .map(value => value / scale).map(value => value < 10 ? value.toFixed(2) : Math.round(value))
+  const table = (title, of, scale) => {
+    console.log(`\n${title}\n\n| | ${names.join(' | ')} |\n|---|${names.map(() => '---:|').join('')}`)
+    for (const [what] of work) {
+      const cells = names.map(name => {
+        const [middle, low, high] = shown(of.get(`${what}|${name}`), scale)
+        return `${middle} (${low}…${high})`
+      })
+      console.log(`| ${what} | ${cells.join(' | ')} |`)
+    }
   }
-  console.log(`Thousands of operations per second: median of ${ROUNDS} rounds (lowest…highest). ` +
-    `${PAIRS} pairs of 16 + 100 bytes, Node.js ${process.version}, ${os.cpus()[0].model.trim()}.\n`)
-  console.log(`| | ${names.join(' | ')} |\n|---|${names.map(() => '---:|').join('')}`)
-  for (const [what] of work) console.log(`| ${what} | ${names.map(name => shown(what, name)).join(' | ')} |`)
+  console.log(`${PAIRS} pairs of 16 + 100 bytes, medians of ${ROUNDS} rounds (lowest…highest), ` +
+    `Node.js ${process.version}, ${os.cpus().length} processors ${os.cpus()[0].model.trim()}.`)
+  table('Thousands of operations per second:', rates, 1000)
+  table('Microseconds of processor time per operation, all threads together:', costs, 1)
 }
 
 main().finally(() => fs.rmSync(home, { recursive: true, force: true }))

@@ -13,6 +13,8 @@ const binding = require('./binding')
 const { invalid } = require('./errors')
 
 const KEY_BYTES_MAX = 1 << 20
+const VALUE_BYTES_MAX = 1 << 30
+const EXACT_LENGTH = 64 << 10
 const INPUT_BYTES = 256 << 10
 const OUTPUT_BYTES = 256 << 10
 const GROUP_BYTES = 4096
@@ -42,15 +44,23 @@ function copy (to, at, data) {
   return length
 }
 
-// Returns the most bytes that a string or bytes can have.
+// Returns the most bytes that a string or bytes can have: exactly, if that saves much memory.
 function most (data) {
-  return typeof data === 'string' ? data.length * 3 : data.byteLength
+  if (typeof data !== 'string') return data.byteLength
+  return data.length < EXACT_LENGTH ? data.length * 3 : Buffer.byteLength(data)
 }
 
 function checkKey (key) {
   const bytes = typeof key === 'string' ? key.length : key.byteLength
   if (bytes > KEY_BYTES_MAX) {
     throw invalid(`the key has ${bytes} bytes; the maximum is ${KEY_BYTES_MAX}`)
+  }
+}
+
+function checkValue (value) {
+  const bytes = typeof value === 'string' ? value.length : value.byteLength
+  if (bytes > VALUE_BYTES_MAX) {
+    throw invalid(`the value has ${bytes} bytes; the maximum is ${VALUE_BYTES_MAX}`)
   }
 }
 
@@ -135,6 +145,7 @@ class Packer {
   // Adds an operation (src/write.rs).
   operation (kind, part, key, value, ttl) {
     checkKey(key)
+    checkValue(value)
     this.reserve(21 + most(key) + most(value))
     const start = this.at
     let at = start + 13

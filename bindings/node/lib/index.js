@@ -12,7 +12,7 @@ const { call, callLater, invalid, notOpen } = require('./errors')
 const { Keyspace } = require('./keyspace')
 const { nameOf, pairsOf } = require('./options')
 const { Pace } = require('./pace')
-const { Part, kPart, kStore } = require('./part')
+const { Part, kPart, kStore, partOf } = require('./part')
 const { Transaction, transact } = require('./transaction')
 const { Writes } = require('./writes')
 
@@ -154,7 +154,7 @@ class EskerLevel extends Part {
   #afterWrites (fn, ...args) {
     return this._whenOpen(async () => {
       await this[kStore].writes.drain()
-      return callLater(fn, this[kPart], ...args)
+      return callLater(fn, partOf(this), ...args)
     })
   }
 

@@ -11,7 +11,7 @@
 const { AbstractLevel, AbstractSnapshot } = require('abstract-level')
 const binding = require('./binding')
 const crossing = require('./crossing')
-const { call, callLater, notOpen } = require('./errors')
+const { call, callLater, fromNative, invalid, notOpen } = require('./errors')
 const { EskerIterator, openRange } = require('./iterator')
 const { durableOf, ttlOf } = require('./options')
 
@@ -45,8 +45,13 @@ const manifest = {
 
 const length = data => typeof data === 'string' ? data.length : data.byteLength
 
-// Returns the number of a read's snapshot, or -1.
-const snapshotOf = options => options.snapshot?.[kSnapshot]?.() ?? -1
+// Returns the number of a read's snapshot, or -1 if it has none.
+function snapshotOf (options) {
+  const snapshot = options.snapshot
+  if (snapshot === undefined || snapshot === null) return -1
+  if (snapshot[kSnapshot] === undefined) throw invalid('the snapshot is not one of an Esker database')
+  return snapshot[kSnapshot]()
+}
 
 // Returns the keyspace of an operation and the key within it.
 function targetOf (db, op) {
@@ -97,7 +102,7 @@ class Part extends AbstractLevel {
 
   _getSync (key, options) {
     const bytes = crossing.writeKey(key)
-    const snapshot = options.snapshot === undefined ? -1 : snapshotOf(options)
+    const snapshot = snapshotOf(options)
     const fillCache = options.fillCache !== false
     try {
       if (options.valueEncoding === 'utf8') {
@@ -105,7 +110,7 @@ class Part extends AbstractLevel {
       }
       return crossing.takeBytes(binding.getBytes(this[kPart], bytes, snapshot, fillCache))
     } catch (err) {
-      return call(() => { throw err })
+      throw fromNative(err)
     }
   }
 
@@ -285,7 +290,7 @@ class Part extends AbstractLevel {
     const end = options.lte ?? options.lt
     const isInclusive = options.lte !== undefined && options.lte !== null
     return callLater(
-      binding.clearLater, this[kPart], start, end == null ? undefined : crossing.toBytes(end),
+      binding.clearLater, partOf(this), start, end == null ? undefined : crossing.toBytes(end),
       isInclusive, durableOf(options)
     )
   }
@@ -328,13 +333,13 @@ class Part extends AbstractLevel {
     return this._whenOpen(async () => {
       const bytes = Buffer.from(crossing.toBytes(this._encodeKey(key, options)))
       await this[kStore].writes.drain()
-      return callLater(fn, this[kPart], bytes, ...more)
+      return callLater(fn, partOf(this), bytes, ...more)
     })
   }
 
   #onRange (fn, start, end, options) {
     return this._whenOpen(() => callLater(
-      fn, this[kPart],
+      fn, partOf(this),
       crossing.toBytes(this._encodeKey(start, options)), crossing.toBytes(this._encodeKey(end, options))
     ))
   }

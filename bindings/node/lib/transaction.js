@@ -39,8 +39,17 @@ class Held {
 
   // Runs `now` if no call runs and none can wait, otherwise `later` after the calls before it.
   run (now, later) {
+    this.check()
     if (this.#tail === null && !this.isPessimistic) return now()
-    return this.after(later)
+    return this.after(() => {
+      this.check()
+      return later()
+    })
+  }
+
+  // Fails after the end, because another object may have the number then.
+  check () {
+    if (this.ended) throw notOpen('the transaction')
   }
 
   after (later) {
@@ -51,14 +60,12 @@ class Held {
     return result
   }
 
-  // Ends the transaction: by a commit (0), a rollback (1), or by preparing it (2).
-  end (how, name) {
+  // Ends the transaction: by a commit (0), a rollback (1), or by preparing it (2). A close rolls back
+  // what a call before it may have ended.
+  end (how, name, isClose = false) {
     return this.after(async () => {
-      if (this.ended) {
-        // A close rolls back what a call before it may have ended.
-        if (how === 1) return
-        throw notOpen('the transaction')
-      }
+      if (this.ended && isClose) return
+      this.check()
       this.ended = true
       try {
         await callLater(binding.transactionEnd, this.number, how, name)
@@ -128,7 +135,7 @@ class TransactionPart extends AbstractLevel {
     return this.held.run(
       () => {
         if (packer.isInput) return call(binding.transactionWrite, this.held.number, packer.at)
-        return this.held.after(() => this.#writeLater(packer.packed))
+        return this.held.after(this.#later(packer))
       },
       this.#later(packer)
     )
@@ -137,11 +144,10 @@ class TransactionPart extends AbstractLevel {
   #later (packer) {
     // The input is used again before the write.
     const packed = packer.isInput ? crossing.inputCopy(packer.at) : packer.packed
-    return () => this.#writeLater(packed)
-  }
-
-  #writeLater (packed) {
-    return callLater(binding.transactionWriteLater, this.held.number, packed)
+    return () => {
+      this.held.check()
+      return callLater(binding.transactionWriteLater, this.held.number, packed)
+    }
   }
 
   #one (kind, key, value, ttl) {
@@ -184,7 +190,13 @@ class TransactionPart extends AbstractLevel {
     return this.#write(packer)
   }
 
+  // A transaction that has ended does not open again.
+  async _open (options) {
+    this.held.check()
+  }
+
   _iterator (options) {
+    this.held.check()
     const { number, isPessimistic, ids } = this.held
     const iterator = openRange(options,
       (...range) => binding.transactionIterator(number, this[kPart], ...range))
@@ -235,6 +247,7 @@ class Transaction extends TransactionPart {
   }
 
   in (keyspace) {
+    this.held.check()
     if (keyspace?.[kPart] === undefined || keyspace[kStore] !== this[kStore]) {
       throw invalid('the argument must be an open keyspace of the database of the transaction')
     }
@@ -264,7 +277,7 @@ class Transaction extends TransactionPart {
 
   async #end (how, name) {
     if (this.status === 'opening') await this.open()
-    if (this.held.ended) throw notOpen('the transaction')
+    this.held.check()
     try {
       await this.held.end(how, name)
     } finally {
@@ -287,13 +300,12 @@ class Transaction extends TransactionPart {
   async #savepoint (what) {
     if (this.status === 'opening') await this.open()
     const work = () => call(binding.transactionSavepoint, this.held.number, what)
-    if (this.held.ended) throw notOpen('the transaction')
     return this.held.run(work, async () => work())
   }
 
   async _close () {
     this.#db.detachResource(this)
-    if (!this.held.ended) await this.held.end(1, '')
+    if (!this.held.ended) await this.held.end(1, '', true)
   }
 }
 

@@ -77,6 +77,8 @@ test('the keyspace of another database is refused in a batch', async t => {
   const put = { type: 'put', key: 'a', value: 'b', sublevel: foreign }
   t.ok(hasCode(await errorOf(() => db.batch([put])), 'ESKER_INVALID_ARGUMENT'))
   t.same(await foreign.keys().all(), [])
+  const alien = { ref () {}, unref () {} }
+  t.is((await errorOf(() => db.get('a', { snapshot: alien }))).code, 'ESKER_INVALID_ARGUMENT')
   const snapshot = other.snapshot()
   t.ok(hasCode(await errorOf(() => db.get('a', { snapshot })), 'ESKER_INVALID_ARGUMENT'))
   await snapshot.close()
@@ -182,6 +184,15 @@ test('a transaction reads its own writes and one moment', async t => {
   t.same(await users.get('8'), { name: 'Ben' })
   t.ok(hasCode(await errorOf(() => tx.get('a')), 'LEVEL_DATABASE_NOT_OPEN'))
   t.ok(hasCode(await errorOf(() => tx.commit()), 'LEVEL_DATABASE_NOT_OPEN'))
+  // Another transaction may have the number of the one that ended.
+  const next = db.transaction()
+  await next.open()
+  t.ok(hasCode(await errorOf(() => tx.open()), 'LEVEL_DATABASE_NOT_OPEN'))
+  t.ok(hasCode(await errorOf(() => tx.in(users).get('8')), 'LEVEL_DATABASE_NOT_OPEN'))
+  const calls = [next.put('n', '1'), next.commit(), next.put('o', '2'), next.get('n'), next.rollback()]
+  const results = await Promise.allSettled(calls)
+  t.same(results.map(result => result.status[0]).join(''), 'ffrrr')
+  t.is(await db.get('o'), undefined)
 })
 
 test('savepoints and rollbacks', async t => {

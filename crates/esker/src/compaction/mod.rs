@@ -11,6 +11,7 @@ pub mod model;
 pub mod picker;
 pub mod policy;
 pub mod rest;
+pub mod space;
 #[cfg(test)]
 mod tests;
 

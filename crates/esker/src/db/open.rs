@@ -408,6 +408,7 @@ fn assemble(
         idle: Condvar::new(),
         snapshots: SnapshotList::default(),
         debt_bytes: AtomicU64::new(0),
+        space_bound: Default::default(),
         pending_delay_ns: AtomicU64::new(0),
         flushed_below: AtomicU64::new(0),
         closed: AtomicBool::new(false),

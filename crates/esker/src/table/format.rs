@@ -17,6 +17,7 @@ use crate::base::keyspace::TreeId;
 use crate::base::range_delete::{RangeDelete, RangeDeleteRef};
 use crate::options::kinds::Compression;
 
+use super::sample;
 use super::{TableInfo, compress};
 
 /// The format version that this build writes, and the only one that it reads.
@@ -174,7 +175,12 @@ pub(super) struct Properties {
     pub(super) block_size_bytes: u64,
     /// The tree of the table. Tree 0 is not written, unless fields follow.
     pub(super) tree: TreeId,
+    /// The encoded sample of the keys (`table/sample.rs`).
+    pub(super) sample: Vec<u8>,
 }
+
+/// Tag of the extra field that holds the sample of keys.
+const EXTRA_SAMPLE: u64 = 3;
 
 impl Properties {
     /// Appends the properties.
@@ -199,12 +205,19 @@ impl Properties {
         for name in [&self.order_name, &self.layout_name, &self.compression_name] {
             put_bytes(out, name.as_bytes());
         }
-        if self.tree != 0 || info.expiring > 0 {
+        let has_extras = !self.sample.is_empty();
+        if self.tree != 0 || info.expiring > 0 || has_extras {
             put_varint(out, u64::from(self.tree));
         }
-        if info.expiring > 0 {
+        if info.expiring > 0 || has_extras {
             put_varint(out, info.expiring);
+        }
+        if info.expiring > 0 {
             put_varint(out, info.expires_ms.unwrap_or(NEVER_MS));
+        }
+        if has_extras {
+            put_varint(out, EXTRA_SAMPLE);
+            put_bytes(out, &self.sample);
         }
     }
 
@@ -226,8 +239,17 @@ impl Properties {
         let tree = if reader.is_empty() { 0 } else { TreeId::try_from(reader.varint()?).ok()? };
         let (mut expiring, mut expires_ms) = (0, None);
         if !reader.is_empty() {
-            expiring = reader.varint().filter(|count| *count > 0)?;
+            expiring = reader.varint()?;
+        }
+        if expiring > 0 {
             expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
+        }
+        let mut sample = Vec::new();
+        if !reader.is_empty() {
+            // An unknown field is refused, because it may change what the entries mean.
+            reader.varint().filter(|tag| *tag == EXTRA_SAMPLE)?;
+            sample = reader.bytes().filter(|bytes| !bytes.is_empty())?.to_vec();
+            sample::decode(&sample)?;
         }
         let properties = Properties {
             info: TableInfo {
@@ -250,6 +272,7 @@ impl Properties {
             compression_name,
             block_size_bytes: block,
             tree,
+            sample,
         };
         reader.is_empty().then_some(properties)
     }

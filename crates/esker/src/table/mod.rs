@@ -21,6 +21,7 @@ mod get;
 mod index;
 mod iter;
 mod reader;
+mod sample;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub use block::{BlockSlice, Layout};
 pub use get::{Fetch, TableGet, TableHitRef};
 pub use iter::TableCursor;
 pub use reader::{OpenPermit, Table};
+pub use sample::{SampledKey, mask as sample_mask};
 pub use writer::TableWriter;
 
 /// Upper limit of `block_size_bytes` in a writer: 64 MiB.

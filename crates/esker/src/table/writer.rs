@@ -326,6 +326,7 @@ impl TableWriter {
             .then_some((self.first_key.as_slice(), self.last_key.as_slice()));
         let tombstones = self.tombstones.iter().map(RangeDelete::borrow);
         let summary = std::mem::replace(&mut self.summary, Summary::new(self.table_id));
+        let sample = summary.sample();
         let mut properties = Properties {
             info: summary.finish(&options.order, keys, tombstones, 0),
             order_name: options.order.name().to_string(),
@@ -333,6 +334,7 @@ impl TableWriter {
             compression_name: options.compression.name().to_string(),
             block_size_bytes: options.block_size_bytes as u64,
             tree: options.tree,
+            sample,
         };
         let others = self.offset() + (index_bytes + 2 * TRAILER_BYTES + FOOTER_BYTES) as u64;
         let mut payload = Vec::new();

@@ -37,6 +37,9 @@ pub struct Thresholds {
     /// Maximum share of the time for which tasks of the machine waited for a processor or a device
     /// lately, in percent, at which a rest begins. Ships as 50.
     pub rest_pressure_max_percent: u32,
+    /// Bytes of tables from which on the space of a tree is bounded. Ships as 1 MiB, because smaller
+    /// trees cost nothing.
+    pub space_bytes_min: u64,
 }
 
 impl Default for Thresholds {
@@ -53,6 +56,7 @@ impl Default for Thresholds {
             moves_without_batch: 8,
             rest_wait_ms: 2_000,
             rest_pressure_max_percent: 50,
+            space_bytes_min: 1 << 20,
         }
     }
 }
@@ -72,6 +76,7 @@ impl Thresholds {
             moves_without_batch: 1,
             rest_wait_ms: 5,
             rest_pressure_max_percent: 100,
+            space_bytes_min: 0,
         }
     }
 }

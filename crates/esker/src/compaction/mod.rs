@@ -12,6 +12,7 @@ pub mod picker;
 pub mod place;
 pub mod policy;
 pub mod rest;
+pub mod space;
 #[cfg(test)]
 mod tests;
 

@@ -54,6 +54,30 @@ pub fn debt_bytes(version: &Version, limits: &TreeLimits) -> u64 {
     debt
 }
 
+/// Returns the plan that merges the runs of a guard of the last level, or that pushes a guard down, to
+/// reclaim space. `None` if it has no such runs, or if they are busy.
+pub(super) fn reclaim(
+    version: &Version,
+    limits: &TreeLimits,
+    busy: &BusySet,
+    level: usize,
+    guard: &Guard,
+    is_merge: bool,
+) -> Option<Plan> {
+    const WHY: &str = "the space amplification nears its bound";
+    let context = PickContext { version, limits, busy, shape: limits.shape() };
+    if !context.is_free(level, guard) {
+        return None;
+    }
+    match is_merge {
+        true if guard.runs.len() > 1 => {
+            Some(context.merge_within(level, guard, guard.runs.len(), WHY))
+        }
+        true => None,
+        false => context.push(level, guard, WHY),
+    }
+}
+
 struct PickContext<'a> {
     version: &'a Version,
     limits: &'a TreeLimits,

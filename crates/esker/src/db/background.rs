@@ -259,6 +259,7 @@ impl DbInner {
         if let Some(log) = frozen.next_log {
             self.remove_logs_below(log.number);
         }
+        self.measure_space();
         self.refresh_debt();
         self.resize_cache();
         Ok(created)
@@ -327,7 +328,10 @@ impl DbInner {
                 Some(Plan { tree: tree.id, ..pick(version, &tree.limits(memtable_bytes))? })
             })
         };
-        let due = in_trees(&|version, limits| picker::pick(version, limits, busy));
+        let due = self
+            .pick_for_space(busy, true)
+            .or_else(|| in_trees(&|version, limits| picker::pick(version, limits, busy)))
+            .or_else(|| self.pick_for_space(busy, false));
         if due.is_some() || !self.options.load().merge_on_seeks {
             return due;
         }
@@ -409,6 +413,7 @@ impl DbInner {
             self.replace_read_state(|view| view.with_forest(&forest));
         }
         drop(versions);
+        self.measure_space();
         self.refresh_debt();
         self.resize_cache();
         let reads = self.cache.stats().hits.saturating_sub(reads_before);

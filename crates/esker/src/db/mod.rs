@@ -36,6 +36,7 @@ mod runtime_memory;
 mod scrub;
 pub mod snapshot;
 mod snapshot_list;
+mod space_bound;
 mod stall;
 mod stall_list;
 pub(crate) mod state;

@@ -410,6 +410,7 @@ fn assemble(
         idle: Condvar::new(),
         snapshots: SnapshotList::default(),
         debt_bytes: AtomicU64::new(0),
+        space_bound: Default::default(),
         flushed_below: AtomicU64::new(0),
         feed: Feed::default(),
         closed: AtomicBool::new(false),

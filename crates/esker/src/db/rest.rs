@@ -82,15 +82,21 @@ impl DbInner {
             }
             RestState::Resting => {}
         }
-        if queue.rest.period.is_none() && self.is_machine_busy() {
+        let is_machine_busy = queue.rest.period.is_none() && self.is_machine_busy();
+        if queue.rest.flush_tried_at != Some(seqno) {
+            if !is_machine_busy {
+                queue.rest.flush_tried_at = Some(seqno);
+            }
+            drop(queue);
+            let is_frozen = self.freeze_at_rest(seqno, is_machine_busy);
+            queue = self.queue.lock();
+            if is_frozen || !is_machine_busy {
+                return (queue, RestStep::LookAgain);
+            }
+        }
+        if is_machine_busy {
             queue.rest.postpone(now);
             return (queue, RestStep::Wait(Some(now + wait)));
-        }
-        if queue.rest.flush_tried_at != Some(seqno) {
-            queue.rest.flush_tried_at = Some(seqno);
-            drop(queue);
-            self.freeze_at_rest(seqno);
-            return (self.queue.lock(), RestStep::LookAgain);
         }
         if queue.rest.period.is_none() {
             let files = self.read_state.load().files();
@@ -136,17 +142,18 @@ impl DbInner {
         most < 100 && pressure_percent() > most
     }
 
-    /// Freezes the memtables if they are worth a table and no write came since `seqno`. Does not wait
-    /// for the commit lock, whose holder is a writer.
-    fn freeze_at_rest(&self, seqno: SeqNo) {
-        let Some(mut writer) = self.committer.try_lock() else { return };
+    /// Freezes the memtables if they are worth a table and no write came since `seqno`. While the
+    /// machine is busy only range tombstones are worth one: they take few bytes and may free many.
+    /// Does not wait for the commit lock, whose holder is a writer. Returns whether it froze them.
+    fn freeze_at_rest(&self, seqno: SeqNo, is_machine_busy: bool) -> bool {
+        let Some(mut writer) = self.committer.try_lock() else { return false };
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let least = self.options.load().thresholds.seek_flush_bytes_min as u64;
-        let is_worth = writer.memtables.data_bytes() as u64 >= least.max(full / FLUSHED_PART);
-        if is_worth && writer.next_seqno == seqno + 1 {
-            // This freeze is only advice: a write meets the same error again and reports it.
-            let _ = self.freeze(&mut writer);
-        }
+        let is_large = writer.memtables.data_bytes() as u64 >= least.max(full / FLUSHED_PART);
+        let is_worth =
+            writer.memtables.range_deletes_max() > 0 || (is_large && !is_machine_busy);
+        // This freeze is only advice: a write meets the same error again and reports it.
+        is_worth && writer.next_seqno == seqno + 1 && self.freeze(&mut writer).is_ok()
     }
 
     /// Calls `visit` with the version of each tree and its limits, until it returns something.
@@ -262,6 +269,8 @@ mod tests {
             guard_size_max_bytes: 128 << 10,
             guard_piece_min_bytes: 16 << 10,
             compression: Compression::None,
+            // It would merge what a rest shall merge.
+            space_amplification_max: None,
             log_file: false,
             status_file: false,
             ..Options::default()

@@ -109,9 +109,14 @@ impl DbInner {
         if bytes <= limit / 2 || self.is_manual_background() {
             return None;
         }
+        let (cause, bytes) = if self.space_bound.debt_bytes() >= bytes {
+            let cause = "the tables exceed `space_amplification_max`, so writes are slowed";
+            (cause, self.space_bound.live_and_surplus_bytes().1)
+        } else {
+            ("the compaction debt is over half of `debt_limit_bytes`, so writes are slowed", bytes)
+        };
         Some(Stall {
-            cause: "the compaction debt is over half of `debt_limit_bytes`, so writes are slowed"
-                .to_string(),
+            cause: cause.to_string(),
             bytes,
             clears: "compactions end the slowdown".to_string(),
             duration: self.write_throttle.indebted_for(),

@@ -32,6 +32,7 @@ use super::pending_wal::PendingWal;
 use super::rest_state::Rest;
 use super::runtime::RuntimeShare;
 use super::snapshot_list::SnapshotList;
+use super::space_bound::SpaceBound;
 use super::stall_list::RunningStalls;
 use super::thread_roles::Threads;
 use super::tree::Tree;
@@ -232,6 +233,7 @@ pub(crate) struct DbInner {
     pub idle: Condvar,
     pub snapshots: SnapshotList,
     pub debt_bytes: AtomicU64,
+    pub space_bound: SpaceBound,
     /// Logs with a smaller number hold only flushed data.
     pub flushed_below: AtomicU64,
     /// The slots of the change feed.
@@ -317,6 +319,7 @@ impl DbInner {
                 }
             }
         }
+        let debt = debt.max(self.space_bound.debt_bytes());
         self.debt_bytes.store(debt, Ordering::Relaxed);
         let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
         self.write_throttle.note_debt(debt > limit / 2);

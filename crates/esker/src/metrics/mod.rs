@@ -256,6 +256,9 @@ pub struct Metrics {
     pub callback_problem: Option<String>,
     /// Compaction debt: bytes that wait to be pushed down or merged.
     pub debt_bytes: u64,
+    /// Estimated bytes of the tables that the newest state of the store needs. All bytes, while the
+    /// sizes of the tables show that the bound on space is far. 0 without a bound.
+    pub live_bytes: u64,
     /// Microseconds for which writers were delayed by the write throttle or by the search for
     /// empty-range hints.
     pub slowed_us: u64,

@@ -141,6 +141,8 @@ rows! {
             "Part of the bytes of tables written by compactions that a store at rest wrote.";
         debt_bytes, "esker_debt_bytes", gauge, "bytes",
             "Compaction debt: bytes that wait to be flushed, pushed down or merged.";
+        live_bytes, "esker_live_bytes", gauge, "bytes",
+            "Estimated bytes of the tables that the newest state of the store needs. All bytes, while the sizes of the tables show that the bound on space is far. 0 without a bound.";
         slowed_us, "esker_slowed_seconds", counter, "seconds",
             "Time for which writers were delayed by the write throttle or by the search for empty-range hints.";
         yielded_us, "esker_yielded_seconds", counter, "seconds",

@@ -58,6 +58,7 @@ pub const OF_KEYSPACES: &[&str] = &[
     "runs_max",
     "last_runs_max",
     "base_rewrite_ratio",
+    "space_amplification_max",
     "guard_size_max_bytes",
     "guard_piece_min_bytes",
 ];

@@ -235,6 +235,8 @@ rows! {
         "In `fluid`: maximum number of runs in a last-level guard. Beyond it, the guard's small runs are merged with each other.";
     base_rewrite_ratio: f64 = 1.0, 0.01 => 100.0, "", Live, ["alpha"],
         "In `fluid`: a last-level guard is merged completely when its small runs reach this fraction of its base.";
+    space_amplification_max: Option<f64> = Some(1.6), 1.1 => 100.0, "", Live, ["max_size_amplification_percent"],
+        "Bound on the bytes of the tables divided by the bytes of the newest state. Samples of keys in the tables estimate the latter. Merges that reclaim space begin at three quarters of the allowed surplus, and writers are slowed beyond the bound, most at 1.1 times the bound. A lower bound costs write amplification where keys are overwritten or deleted, and nothing where they are not. A tree with less than 1 MiB of tables is not bounded. What snapshots keep, logs, and the output of running compactions come on top. `off`: no bound, the lowest write amplification.";
     guard_size_max_bytes: u64 = 128 * MIB, 4 * KIB => 64 * GIB, "bytes", Live, [],
         "Maximum guard size. A guard that a merge leaves larger is split. The effective minimum is a sixteenth of the memtable size or of `file_size_max_bytes`, whichever is smaller.";
     guard_piece_min_bytes: u64 = 8 * MIB, KIB => GIB, "bytes", Live, [],

@@ -17,6 +17,8 @@ pub enum Range {
     WholeOrAuto(u64, u64),
     /// A number in the closed range.
     Real(f64, f64),
+    /// A number in the closed range, or `off`.
+    RealOrOff(f64, f64),
 }
 
 /// The part of a value that a range checks.
@@ -35,7 +37,7 @@ impl Range {
             Range::Whole(lo, hi) | Range::WholeOrAuto(lo, hi) => {
                 *lo as f64 <= *n && *n <= *hi as f64
             }
-            Range::Real(lo, hi) => lo <= n && n <= hi,
+            Range::Real(lo, hi) | Range::RealOrOff(lo, hi) => lo <= n && n <= hi,
         }
     }
 }
@@ -48,6 +50,7 @@ impl std::fmt::Display for Range {
             Range::Whole(lo, hi) => write!(f, "{lo} to {hi}"),
             Range::WholeOrAuto(lo, hi) => write!(f, "{lo} to {hi}, auto"),
             Range::Real(lo, hi) => write!(f, "{lo} to {hi}"),
+            Range::RealOrOff(lo, hi) => write!(f, "{lo} to {hi}, off"),
         }
     }
 }
@@ -146,6 +149,21 @@ impl OptionValue for f64 {
     }
     fn measure(&self) -> Measure {
         Measure::Number(*self)
+    }
+}
+
+impl OptionValue for Option<f64> {
+    fn parse(text: &str) -> Option<Option<f64>> {
+        if text.trim().eq_ignore_ascii_case("off") { Some(None) } else { f64::parse(text).map(Some) }
+    }
+    fn print(&self) -> String {
+        self.map_or("off".to_string(), |v| v.to_string())
+    }
+    fn range(lo: f64, hi: f64) -> Range {
+        Range::RealOrOff(lo, hi)
+    }
+    fn measure(&self) -> Measure {
+        self.map_or(Measure::Any, Measure::Number)
     }
 }
 

@@ -94,6 +94,10 @@ impl Table {
         let mut tombstones = Vec::new();
         // `Meta::read` has already validated the encoding.
         let _ = decode_range_deletes(&meta.tombstones, |tombstone| tombstones.push(tombstone));
+        if state.summary.sample() != meta.properties.sample {
+            let message = "the sample of keys in the properties is not that of the entries";
+            return Err(Error::corruption(&self.source.path, meta.properties_at, message));
+        }
         let mut info = state.summary.finish(
             self.order(),
             keys,

@@ -23,6 +23,7 @@ mod index;
 mod iter;
 mod properties;
 mod reader;
+mod sample;
 mod stamp;
 mod summary;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub use get::{Fetch, TableGet, TableHitRef};
 pub use iter::TableCursor;
 pub use properties::External;
 pub use reader::{OpenPermit, Table};
+pub use sample::{SampledKey, mask as sample_mask};
 pub use stamp::{is_stamped, write_stamp};
 pub use writer::TableWriter;
 

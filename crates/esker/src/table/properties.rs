@@ -13,9 +13,13 @@ use crate::base::expiry::NEVER_MS;
 use crate::base::keyspace::TreeId;
 
 use super::TableInfo;
+use super::sample;
 
 /// Tag: the table was made for an ingest ([`External`]).
 const EXTERNAL: u64 = 1;
+
+/// Tag: the sample of the keys (`table/sample.rs`).
+const SAMPLE: u64 = 3;
 
 /// What a table that was made for an ingest says of itself. All its entries have the sequence
 /// number 0 in the file.
@@ -37,6 +41,8 @@ pub(super) struct Properties {
     pub(super) tree: TreeId,
     /// Present in a table that was made for an ingest.
     pub(super) external: Option<External>,
+    /// The encoded sample of the keys; empty if no key is sampled.
+    pub(super) sample: Vec<u8>,
 }
 
 /// Appends one field with a tag.
@@ -71,6 +77,9 @@ impl Properties {
         let mut tagged = Vec::new();
         if let Some(external) = &self.external {
             put_tagged(&mut tagged, EXTERNAL, external.merge_operator.as_bytes());
+        }
+        if !self.sample.is_empty() {
+            put_tagged(&mut tagged, SAMPLE, &self.sample);
         }
         if self.tree != 0 || info.expiring > 0 || !tagged.is_empty() {
             put_varint(out, u64::from(self.tree));
@@ -109,6 +118,11 @@ impl Properties {
                     let merge_operator =
                         String::from_utf8(content.to_vec()).map_err(|_| malformed())?;
                     self.external = Some(External { merge_operator });
+                }
+                SAMPLE => {
+                    let is_valid = !content.is_empty() && sample::decode(content).is_some();
+                    self.sample = content.to_vec();
+                    is_valid.then_some(()).ok_or_else(malformed)?;
                 }
                 _ => {
                     return Err(format!(
@@ -168,6 +182,7 @@ impl Properties {
             block_size_bytes: block,
             tree,
             external: None,
+            sample: Vec::new(),
         })
     }
 }

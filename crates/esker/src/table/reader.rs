@@ -31,6 +31,7 @@ use super::format::{
 };
 use super::index::{Index, PartialFind};
 use super::properties::Properties;
+use super::sample::{self, SampledKey};
 use super::stamp;
 use super::{ReadConfig, TableInfo, TableSource};
 
@@ -541,14 +542,29 @@ impl Table {
         later.find(|separator| self.order().compare(separator, key).is_gt())
     }
 
+    /// Returns the sample of the table's keys: the number of bits of the hash that are zero in each,
+    /// and the keys.
+    pub fn sample(&self) -> (u32, Vec<SampledKey>) {
+        // The opening has validated it.
+        sample::decode(&self.meta.properties.sample).unwrap_or_default()
+    }
+
+    /// Returns the approximate bytes of keys and values in the table before `key`.
+    pub fn approximate_place(&self, key: &[u8]) -> u64 {
+        let (data, raw) = (self.meta.index.data_bytes(), self.info().raw_bytes);
+        let place = u128::from(self.approximate_offset(key)) * u128::from(raw);
+        (place / u128::from(data.max(1))) as u64
+    }
+
     /// Returns the memory of the open table outside the cache, in bytes: index, filter, range
-    /// tombstones.
+    /// tombstones, the sample of keys.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.meta.index.memory_bytes()
             + self.meta.filter.memory_bytes()
             + self.slots.memory_bytes()
             + self.meta.range_deletes.memory_bytes()
+            + self.meta.properties.sample.len()
     }
 
     /// Returns the summary of the table's content from its properties.

@@ -10,6 +10,10 @@ use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteRef;
 
 use super::TableInfo;
+use super::sample::SampleBuilder;
+
+/// Seed of the hash that chooses the sampled keys.
+const SAMPLE_SEED: u64 = 0x7361_6d70_6c65;
 
 /// The running summary.
 pub(super) struct Summary {
@@ -17,13 +21,14 @@ pub(super) struct Summary {
     /// The latest time at which an entry expires. [`NEVER_MS`] if an entry that is no tombstone
     /// does not expire.
     latest_ms: u64,
+    sample: SampleBuilder,
 }
 
 impl Summary {
     /// Creates the summary of an empty table.
     pub(super) fn new(table_id: u64) -> Summary {
         let info = TableInfo { table_id, seqno_min: SeqNo::MAX, ..TableInfo::default() };
-        Summary { info, latest_ms: 0 }
+        Summary { info, latest_ms: 0, sample: SampleBuilder::default() }
     }
 
     /// Returns the number of entries so far.
@@ -31,10 +36,17 @@ impl Summary {
         self.info.entries
     }
 
+    /// Returns the encoded sample of the keys so far.
+    pub(super) fn sample(&self) -> Vec<u8> {
+        self.sample.encode()
+    }
+
     /// Adds an entry.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) {
         let info = &mut self.info;
+        let bytes = (key.len() + value.len()) as u64;
+        self.sample.add(checksum(key, SAMPLE_SEED), info.raw_bytes, kind, bytes);
         info.entries += 1;
         match kind {
             Kind::Delete => info.deletes += 1,
@@ -44,7 +56,7 @@ impl Summary {
             }
             _ => self.latest_ms = NEVER_MS,
         }
-        info.raw_bytes += (key.len() + value.len()) as u64;
+        info.raw_bytes += bytes;
         info.seqno_min = info.seqno_min.min(seqno);
         info.seqno_max = info.seqno_max.max(seqno);
         info.content_hash = mix(info.content_hash, checksum(key, pack(seqno, kind)));

@@ -344,6 +344,7 @@ impl TableWriter {
             .then_some((self.first_key.as_slice(), self.last_key.as_slice()));
         let tombstones = self.tombstones.iter().map(RangeDelete::borrow);
         let summary = std::mem::replace(&mut self.summary, Summary::new(self.table_id));
+        let sample = summary.sample();
         let mut properties = Properties {
             info: summary.finish(&options.order, keys, tombstones, 0),
             order_name: options.order.name().to_string(),
@@ -352,6 +353,7 @@ impl TableWriter {
             block_size_bytes: options.block_size_bytes as u64,
             tree: options.tree,
             external: options.external.clone(),
+            sample,
         };
         properties.info.ingested = properties.external.is_some().then_some(0);
         let stamp_bytes = if properties.external.is_some() { STAMP_BYTES } else { 0 };

@@ -33,6 +33,8 @@ pub struct Version {
     entries: u64,
     /// Number of entries that are many.
     many_entries_min: u64,
+    /// Bytes of tables from which on the space is bounded.
+    space_bytes_min: u64,
     order: KeyOrder,
     with_range_deletes: Vec<Arc<Fragment>>,
     range_delete_runs: OnceLock<Arc<[RangeDeleteRun]>>,
@@ -64,12 +66,13 @@ impl Version {
         let (levels, used) = (vec![level; LEVELS], LevelMask::default());
         let with_range_deletes = Vec::new();
         let range_delete_runs = OnceLock::new();
-        let many_entries_min = Thresholds::default().many_entries_min;
+        let Thresholds { many_entries_min, space_bytes_min, .. } = Thresholds::default();
         Version {
             levels,
             used,
             entries: 0,
             many_entries_min,
+            space_bytes_min,
             order,
             with_range_deletes,
             range_delete_runs,
@@ -79,6 +82,12 @@ impl Version {
     /// Sets the thresholds of this version and of those that follow from it.
     pub fn set_thresholds(&mut self, thresholds: &Thresholds) {
         self.many_entries_min = thresholds.many_entries_min;
+        self.space_bytes_min = thresholds.space_bytes_min;
+    }
+
+    /// Returns the bytes of tables from which on the space is bounded.
+    pub fn space_bytes_min(&self) -> u64 {
+        self.space_bytes_min
     }
 
     /// Returns the key order.

@@ -1,0 +1,87 @@
+//! The bound on space: after each change of the tables, measures the trees, and keeps which
+//! compactions reclaim space for the compaction threads.
+//!
+//! Invariants:
+//! * The threads that flush and compact measure. No caller of the store does.
+//! * A writer is slowed for the sake of the bound only while a compaction that reclaims space is due
+//!   or runs.
+
+use super::state::DbInner;
+use crate::base::keyspace::TreeId;
+use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::compaction::space::{self, SpaceUse};
+use crate::compaction::{BusySet, Plan};
+
+/// The last measurement.
+#[derive(Default)]
+pub(crate) struct SpaceBound {
+    /// The trees that are measured, with their bound.
+    trees: Mutex<Vec<(TreeId, f64, SpaceUse)>>,
+    /// The debt that the surplus stands for, in bytes.
+    debt_bytes: AtomicU64,
+}
+
+impl SpaceBound {
+    /// Returns the debt that the surplus stands for, in bytes.
+    pub fn debt_bytes(&self) -> u64 {
+        self.debt_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the estimated live bytes of the tables, and the bytes over the bounds.
+    pub fn live_and_surplus_bytes(&self) -> (u64, u64) {
+        let trees = self.trees.lock();
+        let surplus = |(_, bound, space): &(TreeId, f64, SpaceUse)| {
+            space.table_bytes.saturating_sub((space.live_bytes as f64 * bound) as u64)
+        };
+        let live = trees.iter().map(|(.., space)| space.live_bytes).sum();
+        (live, trees.iter().map(surplus).sum())
+    }
+}
+
+impl DbInner {
+    /// Measures the space of all trees with a bound.
+    pub(super) fn measure_space(&self) {
+        let view = self.read_state.load();
+        let (memtable_bytes, limit_bytes) = {
+            let sizes = self.sizes.load();
+            (sizes.memtable_bytes, sizes.debt_limit_bytes)
+        };
+        let is_automatic = self.options.load().auto_compaction;
+        let (mut measured, mut debt_bytes) = (Vec::new(), 0);
+        for tree in self.trees().iter().filter(|_| is_automatic) {
+            let bound = tree.options.load().space_amplification_max;
+            let (Some(bound), Some(version)) = (bound, view.version_of(tree.id)) else { continue };
+            // A table that cannot be opened counts as live. The next read of it reports the error.
+            let open = |fragment: &crate::tree::fragment::Fragment| {
+                let _ = tree.tables.get(&fragment.file);
+            };
+            let space = space::measure(version, &tree.limits(memtable_bytes), bound, &open);
+            debt_bytes = space.debt_bytes(bound, limit_bytes).max(debt_bytes);
+            measured.push((tree.id, bound, space));
+        }
+        *self.space_bound.trees.lock() = measured;
+        self.space_bound.debt_bytes.store(debt_bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the next compaction that reclaims space: of a tree that exceeds its bound with
+    /// `only_exceeded`, otherwise also of one that nears it.
+    pub(super) fn pick_for_space(&self, busy: &BusySet, only_exceeded: bool) -> Option<Plan> {
+        let measured = self.space_bound.trees.lock();
+        if measured.iter().all(|(.., space)| space.candidates.is_empty()) {
+            return None;
+        }
+        let view = self.read_state.load();
+        let memtable_bytes = self.sizes.load().memtable_bytes;
+        let trees = self.trees();
+        measured.iter().find_map(|(id, bound, space)| {
+            if only_exceeded && space.amplification() <= *bound {
+                return None;
+            }
+            let tree = trees.iter().find(|tree| tree.id == *id)?;
+            let limits = tree.limits(memtable_bytes);
+            let plan = space::pick(view.version_of(*id)?, &limits, busy, &space.candidates)?;
+            Some(Plan { tree: *id, ..plan })
+        })
+    }
+}

@@ -79,6 +79,7 @@ fn timed(load: Load, count: u64) -> Result<Duration, Box<dyn std::error::Error>>
     Ok(duration)
 }
 
+/// Runs the example.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(2_000);
     let ways: [(&str, Load); 4] = [

@@ -78,6 +78,7 @@ fn edit() -> impl Strategy<Value = VersionEdit> {
                 bounds_removed,
                 others: Vec::new(),
                 catalog: Vec::new(),
+                lineage: None,
             }
         })
 }

@@ -210,6 +210,7 @@ mod tests {
             block_size_bytes: 4096,
             tree,
             external: external.map(|name| External { merge_operator: name.into() }),
+            sample: Vec::new(),
         }
     }
 

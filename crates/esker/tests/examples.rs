@@ -21,4 +21,5 @@ examples! {
     choosing_options at "../examples/choosing_options.rs",
     backup at "../examples/backup.rs",
     inspecting at "../examples/inspecting.rs",
+    dictionary_and_fork at "../examples/dictionary_and_fork.rs",
 }

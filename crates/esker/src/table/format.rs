@@ -1,4 +1,4 @@
-//! The on-disk format of a table outside its entries: sealed blocks, the footer, the properties.
+//! The on-disk format of a table outside its entries: sealed blocks and the footer.
 //!
 //! ```text
 //! block:   payload | compression u8 | checksum u64 (XXH3 of payload and compression)
@@ -11,13 +11,11 @@
 
 use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
-use crate::base::expiry::NEVER_MS;
 use crate::base::key::SEQNO_MAX;
-use crate::base::keyspace::TreeId;
 use crate::base::range_delete::{RangeDelete, RangeDeleteRef};
 use crate::options::kinds::Compression;
 
-use super::{TableInfo, compress};
+use super::compress;
 
 /// The format version that this build writes, and the only one that it reads.
 ///
@@ -160,98 +158,6 @@ impl Footer {
             return Err(damaged("the parts named by the footer do not end at the footer"));
         }
         Ok(footer)
-    }
-}
-
-/// Content of the properties block: the table's summary, and the names of its order, layout and
-/// compression.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Properties {
-    pub(super) info: TableInfo,
-    pub(super) order_name: String,
-    pub(super) layout_name: String,
-    pub(super) compression_name: String,
-    pub(super) block_size_bytes: u64,
-    /// The tree of the table. Tree 0 is not written, unless fields follow.
-    pub(super) tree: TreeId,
-}
-
-impl Properties {
-    /// Appends the properties.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let info = &self.info;
-        put_u64(out, info.table_id);
-        put_u64(out, info.content_hash);
-        for number in [
-            info.size_bytes,
-            info.entries,
-            info.deletes,
-            info.range_deletes,
-            info.seqno_min,
-            info.seqno_max,
-            info.raw_bytes,
-            self.block_size_bytes,
-        ] {
-            put_varint(out, number);
-        }
-        put_bytes(out, &info.smallest);
-        put_bytes(out, &info.largest);
-        for name in [&self.order_name, &self.layout_name, &self.compression_name] {
-            put_bytes(out, name.as_bytes());
-        }
-        if self.tree != 0 || info.expiring > 0 {
-            put_varint(out, u64::from(self.tree));
-        }
-        if info.expiring > 0 {
-            put_varint(out, info.expiring);
-            put_varint(out, info.expires_ms.unwrap_or(NEVER_MS));
-        }
-    }
-
-    /// Decodes the output of [`Properties::encode`]. All bytes must be consumed.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Properties> {
-        let mut reader = Reader::new(bytes);
-        let table_id = reader.u64()?;
-        let content_hash = reader.u64()?;
-        let mut numbers = [0; 8];
-        for number in &mut numbers {
-            *number = reader.varint()?;
-        }
-        let [size_bytes, entries, deletes, range_deletes, seqno_min, seqno_max, raw_bytes, block] =
-            numbers;
-        let smallest = reader.bytes()?.to_vec();
-        let largest = reader.bytes()?.to_vec();
-        let mut name = || String::from_utf8(reader.bytes()?.to_vec()).ok();
-        let (order_name, layout_name, compression_name) = (name()?, name()?, name()?);
-        let tree = if reader.is_empty() { 0 } else { TreeId::try_from(reader.varint()?).ok()? };
-        let (mut expiring, mut expires_ms) = (0, None);
-        if !reader.is_empty() {
-            expiring = reader.varint().filter(|count| *count > 0)?;
-            expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
-        }
-        let properties = Properties {
-            info: TableInfo {
-                table_id,
-                size_bytes,
-                entries,
-                deletes,
-                range_deletes,
-                smallest,
-                largest,
-                seqno_min,
-                seqno_max,
-                raw_bytes,
-                expiring,
-                expires_ms,
-                content_hash,
-            },
-            order_name,
-            layout_name,
-            compression_name,
-            block_size_bytes: block,
-            tree,
-        };
-        reader.is_empty().then_some(properties)
     }
 }
 

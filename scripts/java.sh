@@ -82,7 +82,7 @@ test)
         arguments=(-Desker.operations=1000000 -Desker.kills=100)
     fi
     rm -rf "$out"/*/surefire-reports
-    maven "${arguments[@]}" package
+    maven -pl java,kafka-streams "${arguments[@]}" package
     ran=$(cat "$out"/*/surefire-reports/TEST-*.xml | grep -oE '<testsuite [^>]*' |
         grep -oE ' tests="[0-9]+"' | tr -dc '0-9\n' | awk '{ n += $1 } END { print n + 0 }')
     echo "java: $ran tests passed" >&2

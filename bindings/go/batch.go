@@ -226,8 +226,25 @@ func ttlOf(ms uint64) time.Duration {
 
 // Write applies a batch atomically, with one call of C. The batch is not changed.
 func (db *DB) Write(batch *Batch, durability ...Durability) error {
+	return db.write(batch, Never, durability)
+}
+
+// WriteWithin does the same as Write, but waits at most the time wait for memory while writes are
+// stalled; see DB.Stall. After that it fails with ErrBusy, whose message has the cause, and nothing
+// was written. The time is in milliseconds, rounded up; 0 and a negative one do not wait, so
+// time.Until(deadline) may be passed. Never waits as Write does. The call may take longer than wait:
+// a write that waits for nothing, and the sync of the log, are not interrupted.
+func (db *DB) WriteWithin(wait time.Duration, batch *Batch, durability ...Durability) error {
+	return db.write(batch, max(wait, 0), durability)
+}
+
+func (db *DB) write(batch *Batch, wait time.Duration, durability []Durability) error {
 	if batch.failure != nil {
 		return batch.failure
+	}
+	ms, err := msOf(wait)
+	if err != nil {
+		return err
 	}
 	handles := make([]*C.esker_keyspace_t, len(batch.keyspaces))
 	for i, keyspace := range batch.keyspaces {
@@ -237,7 +254,7 @@ func (db *DB) Write(batch *Batch, durability ...Durability) error {
 		handles[i] = keyspace.handle
 	}
 	done := C.esker_go_write(db.c, unsafe.SliceData(handles), n2(handles), ptr(batch.packed),
-		n(batch.packed), durabilityOf(durability))
+		n(batch.packed), durabilityOf(durability), C.uint64_t(ms))
 	runtime.KeepAlive(batch)
 	runtime.KeepAlive(db)
 	return ended(done)

@@ -79,6 +79,14 @@ static uint8_t may_match(void *state, const char *key, size_t key_len, const cha
 	return eskerGoMayMatch((uintptr_t)state, (void *)key, key_len, (void *)data, data_len);
 }
 
+static void listen(void *state, const esker_event_t *event) {
+	eskerGoListen((uintptr_t)state, (esker_event_t *)event);
+}
+
+static uint64_t now_ms(void *state) {
+	return eskerGoNow((uintptr_t)state);
+}
+
 static void visit_name(void *state, const uint8_t *text, size_t len) {
 	eskerGoVisitName((uintptr_t)state, (void *)text, len);
 }
@@ -111,6 +119,14 @@ int32_t esker_go_add_compaction_filter(esker_options_t *options, uintptr_t state
 int32_t esker_go_set_filter(esker_options_t *options, uintptr_t state, char **message) {
 	return esker_options_set_filter(options, (void *)state, destroy, create_filter, may_match,
 		name, message);
+}
+
+int32_t esker_go_add_listener(esker_options_t *options, uintptr_t state, char **message) {
+	return esker_options_add_listener(options, (void *)state, destroy, listen, message);
+}
+
+int32_t esker_go_set_clock(esker_options_t *options, uintptr_t state, char **message) {
+	return esker_options_set_clock(options, (void *)state, destroy, now_ms, message);
 }
 
 int32_t esker_go_visit_names(const esker_db_t *db, uintptr_t state, char **message) {

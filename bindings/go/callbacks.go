@@ -16,6 +16,7 @@ import "C"
 
 import (
 	"fmt"
+	"log"
 	"runtime/cgo"
 	"unsafe"
 )
@@ -172,6 +173,60 @@ func eskerGoMayMatch(state C.uintptr_t, key unsafe.Pointer, keyLen C.size_t, dat
 		may = 0
 	}
 	return may
+}
+
+//export eskerGoListen
+func eskerGoListen(state C.uintptr_t, event *C.esker_event_t) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Printf("esker: a listener panicked: %v", p)
+		}
+	}()
+	functionsOf(state).listener(eventOf(event))
+}
+
+// eventOf returns a copy of an event of C.
+func eventOf(event *C.esker_event_t) Event {
+	e := Event{
+		Kind:          EventKind(event.kind),
+		Text:          C.GoString(event.text),
+		Name:          C.GoString(event.name),
+		NewName:       C.GoString(event.new_name),
+		Cause:         C.GoString(event.cause),
+		Clears:        C.GoString(event.clears),
+		Job:           uint64(event.job),
+		Tree:          uint64(event.tree),
+		Level:         int(event.level),
+		OutputLevel:   int(event.output_level),
+		Number:        uint64(event.number),
+		Tables:        uint64(event.tables),
+		Inputs:        uint64(event.inputs),
+		Compactions:   uint64(event.compactions),
+		Logs:          uint64(event.logs),
+		Bytes:         uint64(event.bytes),
+		MemoryBytes:   uint64(event.memory_bytes),
+		ReadBytes:     uint64(event.read_bytes),
+		WrittenBytes:  uint64(event.written_bytes),
+		Duration:      durationOf(event.duration_ns),
+		ReadOnly:      event.read_only != 0,
+		ClosedCleanly: event.is_closed_cleanly != 0,
+	}
+	if event.error_code != C.ESKER_OK {
+		e.Err = &Error{Kind: Kind(event.error_code), Message: C.GoString(event.error)}
+	}
+	return e
+}
+
+//export eskerGoNow
+func eskerGoNow(state C.uintptr_t) C.uint64_t {
+	defer func() {
+		if p := recover(); p != nil {
+			// A wrong time would remove pairs, or return those that have expired.
+			go panic(fmt.Sprintf("esker: the clock panicked: %v", p))
+			select {}
+		}
+	}()
+	return C.uint64_t(max(functionsOf(state).clock().UnixMilli(), 0))
 }
 
 //export eskerGoVisitName

@@ -11,6 +11,8 @@ int32_t esker_go_add_merge_operator(esker_options_t *options, uintptr_t state, u
 	char **message);
 int32_t esker_go_add_compaction_filter(esker_options_t *options, uintptr_t state, char **message);
 int32_t esker_go_set_filter(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_add_listener(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_set_clock(esker_options_t *options, uintptr_t state, char **message);
 int32_t esker_go_visit_names(const esker_db_t *db, uintptr_t state, char **message);
 int32_t esker_go_visit_backups(const char *path, const esker_options_t *options, uintptr_t state,
 	char **message);

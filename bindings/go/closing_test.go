@@ -41,10 +41,7 @@ func refusedAll(t *testing.T, db *esker.DB, keyspace *esker.Keyspace) {
 	t.Helper()
 	key := []byte("a")
 	var errs []error
-	add := func(values ...any) {
-		err, _ := values[len(values)-1].(error)
-		errs = append(errs, err)
-	}
+	add := func(more ...error) { errs = append(errs, more...) }
 	one := func(_ any, err error) { errs = append(errs, err) }
 	spaces := []interface {
 		Get([]byte) ([]byte, bool, error)
@@ -87,6 +84,9 @@ func refusedAll(t *testing.T, db *esker.DB, keyspace *esker.Keyspace) {
 	one(db.OpenMetrics())
 	one(db.ApproximateSize(nil, nil))
 	one(db.PreparedTransactions())
+	one(db.StoreID())
+	one(db.RecoveryNotes())
+	one(db.RunOneJob())
 	add(db.RenameKeyspace("k", "l"))
 	add(db.DropKeyspace("k"))
 	add(db.Flush(background))
@@ -104,7 +104,9 @@ func refusedAll(t *testing.T, db *esker.DB, keyspace *esker.Keyspace) {
 	add(err)
 	var batch esker.Batch
 	batch.Put(key, key)
-	add(db.Write(&batch))
+	add(db.Write(&batch), db.WriteWithin(time.Second, &batch))
+	_, _, err = db.Stall()
+	add(err)
 	for i, err := range errs {
 		if !errors.Is(err, esker.ErrClosed) || !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("call %d on a closed store: %v", i, err)

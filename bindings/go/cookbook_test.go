@@ -456,6 +456,33 @@ func Example_severalProcesses() {
 	// true <nil>
 }
 
+func Example_manyStores() {
+	dir, remove := exampleDir()
+	defer remove()
+	shared, err := esker.NewRuntime(map[string]string{
+		"memory_budget_bytes": "256MiB", "threads_max": "4",
+	})
+	check(err)
+	defer shared.Close()
+	for _, tenant := range []string{"ada", "bob"} {
+		db, err := esker.Open(filepath.Join(dir, tenant), &esker.Options{Runtime: shared})
+		check(err)
+		defer db.Close()
+		var batch esker.Batch
+		batch.Put([]byte("k"), []byte("v"))
+		err = db.WriteWithin(time.Second, &batch)
+		if errors.Is(err, esker.ErrBusy) {
+			log.Print(err) // the message has the cause; the caller may answer "try again"
+		}
+		check(err)
+	}
+	stores, err := shared.Metric("stores")
+	check(err)
+	fmt.Println(stores)
+	// Output:
+	// 2
+}
+
 func Example_watching() {
 	dir, remove := exampleDir()
 	defer remove()
@@ -471,6 +498,37 @@ func Example_watching() {
 	// Output:
 	// true
 	// true
+}
+
+func Example_events() {
+	dir, remove := exampleDir()
+	defer remove()
+	flushed := make(chan esker.Event, 100)
+	db, err := esker.Open(filepath.Join(dir, "db"), &esker.Options{
+		Listeners: []esker.Listener{func(event esker.Event) {
+			if event.Kind == esker.EventFlushEnded {
+				select {
+				case flushed <- event:
+				default: // never wait in a listener
+				}
+			}
+		}},
+	})
+	check(err)
+	defer db.Close()
+	check(db.Put([]byte("k"), []byte("value")))
+	check(db.Flush(context.Background()))
+	fmt.Println((<-flushed).WrittenBytes > 0)
+
+	_, stalled, err := db.Stall() // what writes wait for now
+	fmt.Println(stalled, err)
+	cost := esker.Perf(func() { _, _, err = db.Get([]byte("k")) })
+	check(err)
+	fmt.Println(cost.Gets, cost.MemtableHits, cost.TablesSearched)
+	// Output:
+	// true
+	// false <nil>
+	// 1 0 1
 }
 
 func Example_options() {
@@ -496,7 +554,7 @@ func TestPagesAreCompiled(t *testing.T) {
 	must(t, err)
 	outdented := regexp.MustCompile(`(?m)^\t`).ReplaceAll(source, nil)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```")
-	for page, least := range map[string]int{"COOKBOOK.md": 11, "README.md": 1} {
+	for page, least := range map[string]int{"COOKBOOK.md": 13, "README.md": 1} {
 		text, err := os.ReadFile(page)
 		must(t, err)
 		found := blocks.FindAllSubmatch(text, -1)

@@ -20,9 +20,10 @@
 //
 // # Use by many goroutines
 //
-// A DB, a Keyspace and a Snapshot may be used by many goroutines at once. An Iterator, a Transaction
-// and a Batch may be used by one at a time: a second one waits, or gets ErrInvalidArgument. Close may
-// be called during other calls. Those that began before it complete; later ones fail with ErrClosed.
+// A DB, a Keyspace, a Snapshot and a Runtime may be used by many goroutines at once. An Iterator, a
+// Transaction and a Batch may be used by one at a time: a second one waits, or gets
+// ErrInvalidArgument. Close may be called during other calls. Those that began before it complete;
+// later ones fail with ErrClosed.
 //
 // # Closing
 //

@@ -22,8 +22,8 @@
  * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
  * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
  * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
- * (comparators, filters, merge operators, compaction filters) are called from any thread, by
- * several at once. They must not throw or jump out, and must not use the store they are called
+ * (comparators, filters, merge operators, compaction filters, clocks) are called from any thread,
+ * by several at once, and listeners by one at a time. They must not throw or jump out, and must not use the store they are called
  * for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *
  * Keys have at most 1 MiB, values at most 1 GiB.
@@ -129,6 +129,65 @@
 // Conflicts are found at once, by locks: a call waits until the holder of a lock has ended.
 #define ESKER_CONCURRENCY_PESSIMISTIC 1
 
+// Kind of an event that this version of the library has no number for. Its text describes it.
+#define ESKER_EVENT_OTHER 0
+
+// The store was opened: `read_only`, `is_closed_cleanly`, `tables`, `bytes` (of tables), `logs`,
+// `duration_ns`.
+#define ESKER_EVENT_OPENED 1
+
+// The opening found that a crash had lost something: `cause`.
+#define ESKER_EVENT_RECOVERY_NOTE 2
+
+// A flush of memtables began: `job`, `memory_bytes`.
+#define ESKER_EVENT_FLUSH_BEGAN 3
+
+// A flush ended: `job`, `memory_bytes`, `tables`, `written_bytes`, `duration_ns`; if it failed,
+// `error` and `error_code`.
+#define ESKER_EVENT_FLUSH_ENDED 4
+
+// A compaction began: `job`, `tree`, `level`, `output_level`, `inputs`, `read_bytes` (estimated),
+// `cause`.
+#define ESKER_EVENT_COMPACTION_BEGAN 5
+
+// A compaction ended: `job`, `tree`, `level`, `output_level`, `read_bytes`, `written_bytes`,
+// `tables`, `duration_ns`, `cause`; if it failed, `error` and `error_code`, which is
+// `ESKER_CLOSED` if it was stopped for other work or by the close.
+#define ESKER_EVENT_COMPACTION_ENDED 6
+
+// A store at rest stopped merging: `compactions`, `written_bytes`, `duration_ns`, `cause`.
+#define ESKER_EVENT_REST_ENDED 7
+
+// A write stall began: `cause`, `bytes` (that wait for a flush), `clears`.
+#define ESKER_EVENT_STALL_BEGAN 8
+
+// A write stall ended: `cause`, `bytes`, `clears`, `duration_ns`.
+#define ESKER_EVENT_STALL_ENDED 9
+
+// A table file became part of the store: `tree`, `level`, `number`, `bytes`.
+#define ESKER_EVENT_TABLE_CREATED 10
+
+// An obsolete table file was removed: `number`.
+#define ESKER_EVENT_TABLE_REMOVED 11
+
+// A job or a write failed: `name` (of the job), `error`, `error_code`.
+#define ESKER_EVENT_BACKGROUND_ERROR 12
+
+// The scrub found damage: `error`, `error_code`.
+#define ESKER_EVENT_SCRUB_PROBLEM 13
+
+// A keyspace was created: `number`, `name`.
+#define ESKER_EVENT_KEYSPACE_CREATED 14
+
+// A keyspace was renamed: `number`, `name`, `new_name`.
+#define ESKER_EVENT_KEYSPACE_RENAMED 15
+
+// A keyspace was dropped: `number`, `name`.
+#define ESKER_EVENT_KEYSPACE_DROPPED 16
+
+// The store is being closed: the last event; if that failed, `error` and `error_code`.
+#define ESKER_EVENT_CLOSED 17
+
 // Operations applied atomically. A batch may be used by one thread at a time.
 typedef struct esker_batch_t esker_batch_t;
 
@@ -153,6 +212,12 @@ typedef struct esker_memory_t esker_memory_t;
 
 // Options for opening a store: all options of `docs/options.md`, and the caller's functions.
 typedef struct esker_options_t esker_options_t;
+
+// Options of a runtime.
+typedef struct esker_runtime_options_t esker_runtime_options_t;
+
+// Threads, memory and background input and output that stores share. Many threads may use it.
+typedef struct esker_runtime_t esker_runtime_t;
 
 // A snapshot of the store. It may be freed before or after the store.
 typedef struct esker_snapshot_t esker_snapshot_t;
@@ -259,6 +324,79 @@ typedef void (*esker_visit_backup_t)(void*,
                                      uint64_t,
                                      int64_t,
                                      const char*);
+
+// An event of a store. Its kind tells which fields it has; the others are 0 or NULL. The texts are
+// valid during the call. Later versions may add fields at the end.
+typedef struct {
+  // `ESKER_EVENT_OPENED` and so on.
+  int32_t kind;
+  // Code of the failure; `ESKER_OK` without one.
+  int32_t error_code;
+  // The event as one sentence; never NULL.
+  const char *text;
+  // Message of the failure.
+  const char *error;
+  // Name of a keyspace or of a job.
+  const char *name;
+  // New name of a keyspace.
+  const char *new_name;
+  // Why it happened.
+  const char *cause;
+  // What ends a stall.
+  const char *clears;
+  // Number of a flush or compaction, unique in this opening of the store.
+  uint64_t job;
+  // Tree of the tables; tree 0 holds the keyspace `default`.
+  uint64_t tree;
+  // Level of a table, or the uppermost level of inputs.
+  uint64_t level;
+  // Level of the output.
+  uint64_t output_level;
+  // Number of a table file or of a keyspace.
+  uint64_t number;
+  // Number of tables.
+  uint64_t tables;
+  // Number of inputs of a compaction.
+  uint64_t inputs;
+  // Number of compactions.
+  uint64_t compactions;
+  // Number of logs that were read.
+  uint64_t logs;
+  // Bytes, as the kind tells.
+  uint64_t bytes;
+  // Bytes of memory of memtables.
+  uint64_t memory_bytes;
+  // Bytes read.
+  uint64_t read_bytes;
+  // Bytes written.
+  uint64_t written_bytes;
+  // Duration, in nanoseconds.
+  uint64_t duration_ns;
+  // 1 if the store was opened for reading only.
+  uint8_t read_only;
+  // 1 if the store was closed before it was opened, and not ended by a crash.
+  uint8_t is_closed_cleanly;
+} esker_event_t;
+
+// Receives an event: state, event.
+typedef void (*esker_listener_t)(void*, const esker_event_t*);
+
+// Returns the present, in milliseconds since 1970.
+typedef uint64_t (*esker_clock_t)(void*);
+
+// What writes wait for. Later versions may add fields at the end.
+typedef struct {
+  // Why writes wait, as a sentence without its end.
+  char *cause;
+  // What ends the wait, as a sentence without its end.
+  char *clears;
+  // Bytes that have to be written to tables before writes go on at full speed.
+  uint64_t bytes;
+  // Time since the wait began, in nanoseconds.
+  uint64_t duration_ns;
+  // 1: writes wait until the cause is gone. 0: each write is only slowed.
+  uint8_t is_stopped;
+} esker_stall_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -506,6 +644,16 @@ int32_t esker_write(const esker_db_t *db,
                     int32_t durability,
                     char **message);
 
+// Does the same as `esker_write`, but waits at most `wait_ms_max` milliseconds for memory while
+// writes are stalled (`esker_stall`). After that it fails with `ESKER_BUSY`, whose message has the
+// cause, and nothing was written. It may take longer than that: a write that waits for nothing,
+// and the sync of the log, are not interrupted.
+int32_t esker_write_within(const esker_db_t *db,
+                           const esker_batch_t *batch,
+                           int32_t durability,
+                           uint64_t wait_ms_max,
+                           char **message);
+
 // Creates an empty batch.
 esker_batch_t *esker_batch_create(void);
 
@@ -628,6 +776,16 @@ int32_t esker_multi_get(const esker_db_t *db,
                         uint8_t **values,
                         size_t *value_lens,
                         char **message);
+
+// Does the same as `esker_multi_get`, at the moment of a snapshot. It may be called after the store
+// was closed, as reads of an iterator.
+int32_t esker_snapshot_multi_get(const esker_snapshot_t *snapshot,
+                                 size_t count,
+                                 const uint8_t *const *keys,
+                                 const size_t *key_lens,
+                                 uint8_t **values,
+                                 size_t *value_lens,
+                                 char **message);
 
 // Sets `*found` to 1 if the store has the key, else to 0.
 int32_t esker_contains(const esker_db_t *db,
@@ -1205,6 +1363,47 @@ int32_t esker_transaction_put_in(const esker_transaction_t *transaction,
                                  size_t value_len,
                                  char **message);
 
+// Sets a key to a value that expires at the commit plus `ttl_ms` milliseconds; `ESKER_NEVER_MS`
+// never ends. The transaction itself sees the value whatever the time. Otherwise as
+// `esker_transaction_put`.
+int32_t esker_transaction_put_with_ttl(const esker_transaction_t *transaction,
+                                       const uint8_t *key,
+                                       size_t key_len,
+                                       const uint8_t *value,
+                                       size_t value_len,
+                                       uint64_t ttl_ms,
+                                       char **message);
+
+// Does the same as `esker_transaction_put_with_ttl`, in a keyspace.
+int32_t esker_transaction_put_with_ttl_in(const esker_transaction_t *transaction,
+                                          const esker_keyspace_t *keyspace,
+                                          const uint8_t *key,
+                                          size_t key_len,
+                                          const uint8_t *value,
+                                          size_t value_len,
+                                          uint64_t ttl_ms,
+                                          char **message);
+
+// Merges an operand into the value of a key at the commit, by the merge operator of the store.
+// Later reads of the transaction see the merged value. Protects the key as a put does: of two
+// transactions that merge into one key at the same time, one fails. Otherwise as
+// `esker_transaction_put` and `esker_merge`.
+int32_t esker_transaction_merge(const esker_transaction_t *transaction,
+                                const uint8_t *key,
+                                size_t key_len,
+                                const uint8_t *operand,
+                                size_t operand_len,
+                                char **message);
+
+// Does the same as `esker_transaction_merge`, in a keyspace, by its merge operator.
+int32_t esker_transaction_merge_in(const esker_transaction_t *transaction,
+                                   const esker_keyspace_t *keyspace,
+                                   const uint8_t *key,
+                                   size_t key_len,
+                                   const uint8_t *operand,
+                                   size_t operand_len,
+                                   char **message);
+
 // Deletes a key at the commit. A missing key is not a failure. Otherwise as
 // `esker_transaction_put`.
 int32_t esker_transaction_delete(const esker_transaction_t *transaction,
@@ -1308,6 +1507,122 @@ int32_t esker_restore(const char *path,
                       const esker_options_t *options,
                       uint64_t *restored,
                       char **message);
+
+// Creates options of a runtime with the defaults.
+esker_runtime_options_t *esker_runtime_options_create(void);
+
+// Frees options of a runtime. Runtimes made with them are not affected.
+void esker_runtime_options_destroy(esker_runtime_options_t *options);
+
+// Sets an option of a runtime from text. `auto` selects the default.
+//
+// `memory_budget_bytes`: limit on memtables, block cache, filters and indexes of all stores, 1 MiB
+// to 1 TiB; default: a quarter of the memory available to the process, 4 MiB to 1 GiB.
+// `cache_size_bytes`: maximum of the block cache, 0 to the budget; default: half of the budget.
+// `cache_policy`: `s3fifo` (default), `sieve`, `clock`, `lru` or `none`. `threads_max`: maximum
+// number of worker threads, 3 to 256; default: the number of cores plus one, but at least three.
+// `background_bytes_per_second`: limit on what flushes and compactions write, 64 KiB or more;
+// default: 0, no limit. Sizes are numbers of bytes or texts such as `64MiB`. `esker_runtime_create`
+// checks the ranges. Fails with `ESKER_INVALID_ARGUMENT` for another name or text.
+int32_t esker_runtime_options_set(esker_runtime_options_t *options,
+                                  const char *name,
+                                  const char *value,
+                                  char **message);
+
+// Creates a runtime, which stores share that are opened with it (`esker_options_set_runtime`).
+// NULL `options` select the defaults. Its threads start when there is work, and end when the
+// handle is freed and the last of its stores is closed. It must not be used in a child of a fork.
+// Fails with `ESKER_INVALID_ARGUMENT` for a value out of its range.
+int32_t esker_runtime_create(const esker_runtime_options_t *options,
+                             esker_runtime_t **runtime,
+                             char **message);
+
+// Frees the handle of a runtime. Its open stores stay open.
+void esker_runtime_destroy(esker_runtime_t *runtime);
+
+// Selects the runtime of stores opened with the options: its threads, memory budget, block cache
+// and limit on background writes. The store's own options for these have no effect. NULL, the
+// default, gives each store its own. The callbacks of a store occupy a thread of the runtime, so
+// they must not wait for another store of it.
+void esker_options_set_runtime(esker_options_t *options, const esker_runtime_t *runtime);
+
+// Sets `*value` to what the stores of a runtime use now: `stores` (open ones), `threads` (started
+// ones), `budget_bytes`, `memtable_bytes`, `memtable_limit_bytes` (at which writers wait),
+// `tables_bytes`, `cache_bytes`, `cache_capacity_bytes`, or `background_bytes` (written since the
+// creation of the runtime). Fails with `ESKER_INVALID_ARGUMENT` for another name.
+int32_t esker_runtime_metric(const esker_runtime_t *runtime,
+                             const char *name,
+                             uint64_t *value,
+                             char **message);
+
+// Adds a listener, which receives the events of stores opened with the options.
+//
+// One thread at a time calls the listeners of a store, in the order of the events, soon after they
+// happened. It is a thread of the store or a thread in a call of the store, and holds no lock. The
+// listener must return soon: it delays the work of that thread. It must not throw or jump out. The
+// functions of the store fail within it with `ESKER_INVALID_ARGUMENT`; another thread may use the
+// store meanwhile, but the listener must not wait for it. Of more than 4,096 events that wait,
+// further ones are dropped and counted in the metric `events_lost`. A crash loses events that were
+// not delivered. Without listeners, and with the option `log_file` off, no event is made.
+//
+// `destructor`, which may be NULL, receives `state` once: after the options and every store opened
+// with them are freed, from any thread, or at once if this call fails.
+int32_t esker_options_add_listener(esker_options_t *options,
+                                   void *state,
+                                   esker_destructor_t destructor,
+                                   esker_listener_t listener,
+                                   char **message);
+
+// Sets the clock by which pairs expire, in place of the clock of the system. Reads and compactions
+// call it from any thread and on several at once. It must be quick, must not throw or jump out,
+// and must not use the store. If it goes back, an open store stays at the latest time. The rules
+// for `state` and `destructor` are those of `esker_options_add_listener`.
+int32_t esker_options_set_clock(esker_options_t *options,
+                                void *state,
+                                esker_destructor_t destructor,
+                                esker_clock_t clock,
+                                char **message);
+
+// Sets `*stall` to what writes wait for now, which must be freed with `esker_stall_destroy`, or to
+// NULL if writes run at full speed. Of several stalls, it is the oldest.
+int32_t esker_stall(const esker_db_t *db, esker_stall_t **stall, char **message);
+
+// Frees a stall and its texts.
+void esker_stall_destroy(esker_stall_t *stall);
+
+// Sets `*text` to what the opening of the store found that a crash had lost, one sentence a line;
+// an empty text if nothing was lost. It must be freed with `esker_free`.
+int32_t esker_recovery_notes(const esker_db_t *db, char **text, char **message);
+
+// Sets `*text` to the metrics, in the OpenMetrics text format, that the process publishes that has
+// the store in the directory `path` open for writing: about a second old, or ten seconds while
+// nothing changes. The text must be freed with `esker_free`. Sets `*process` to the number of that
+// process; it may be NULL. Of the `options`, which may be NULL, only the file system is used. Fails
+// with `ESKER_NOT_FOUND` if no process has the store open, or it publishes nothing.
+int32_t esker_live_status(const char *path,
+                          const esker_options_t *options,
+                          char **text,
+                          uint32_t *process,
+                          char **message);
+
+// Sets `*id` to the random number that a store got when it was created, and keeps. A checkpoint and
+// a restored store are stores with numbers of their own.
+int32_t esker_store_id(const esker_db_t *db, uint64_t *id, char **message);
+
+// Runs one flush or compaction that is due, in a store without threads (option
+// `background_threads` 0). Sets `*ran` to 1 if there was one, else to 0; it may be NULL. Fails with
+// `ESKER_INVALID_ARGUMENT` in a store with threads.
+int32_t esker_run_one_job(const esker_db_t *db, uint8_t *ran, char **message);
+
+// Switches the counting of this thread's calls on (`on` other than 0) or off. Switching it on sets
+// its counts to 0. It is off in a new thread.
+void esker_perf_enable(uint8_t on);
+
+// Returns the counts of this thread's calls since the last call of this function, or since
+// `esker_perf_enable`, and sets them to 0: lines of a name, a space and a number, such as
+// `cache_hits 12`. The names are those of Rust's `PerfContext`. The text must be freed with
+// `esker_free`.
+char *esker_perf_take(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"runtime/cgo"
 	"sort"
+	"time"
 	"unsafe"
 )
 
@@ -25,6 +26,10 @@ type Options struct {
 	Settings map[string]string
 	// Memory, if not nil, is the file system of the store instead of the disk.
 	Memory *Memory
+	// Runtime, if not nil, is shared with other stores: its threads, memory budget, block cache and
+	// limit on background writes. The store's own settings for these have no effect. The functions of
+	// a store occupy a thread of the runtime, so they must not wait for another store of it.
+	Runtime *Runtime
 	// Comparator is the key order of the keyspace default. Nil is bytewise order. It never changes.
 	Comparator *Comparator
 	// Comparators are orders that other keyspaces may name.
@@ -42,6 +47,13 @@ type Options struct {
 	CompactionFilters []*CompactionFilter
 	// FilterPolicy, if not nil, replaces the Bloom filter of tables.
 	FilterPolicy *FilterPolicy
+	// Listeners receive the events of the store.
+	Listeners []Listener
+	// Clock, if not nil, returns the present by which pairs expire, instead of time.Now. It is called
+	// from any goroutine, on several at once. It must be quick, and must not use the store. If it goes
+	// back, an open store stays at the latest time. A panic of it ends the program, because a wrong
+	// time would remove pairs.
+	Clock func() time.Time
 }
 
 // A Comparator is a key order. Every read and write calls it many times, at the cost of a call from
@@ -125,6 +137,8 @@ type functions struct {
 	merge      *MergeOperator
 	filter     *CompactionFilter
 	policy     *FilterPolicy
+	listener   Listener
+	clock      func() time.Time
 }
 
 // state returns the state that C passes to the functions, until it calls eskerGoDestroy.
@@ -161,6 +175,13 @@ func (o *Options) fill(c *C.esker_options_t) error {
 		}
 		C.esker_options_set_memory(c, o.Memory.c)
 		o.Memory.guard.leave()
+	}
+	if o.Runtime != nil {
+		if !o.Runtime.guard.enter() {
+			return closed("runtime")
+		}
+		C.esker_options_set_runtime(c, o.Runtime.c)
+		o.Runtime.guard.leave()
 	}
 	if err := o.addFunctions(c); err != nil {
 		return err
@@ -225,6 +246,21 @@ func (o *Options) addFunctions(c *C.esker_options_t) error {
 			return err
 		}
 	}
+	for _, k := range o.Listeners {
+		if err := add("", k != nil, functions{listener: k},
+			func(s C.uintptr_t, m **C.char) C.int32_t {
+				return C.esker_go_add_listener(c, s, m)
+			}); err != nil {
+			return err
+		}
+	}
+	if k := o.Clock; k != nil {
+		if err := add("", true, functions{clock: k}, func(s C.uintptr_t, m **C.char) C.int32_t {
+			return C.esker_go_set_clock(c, s, m)
+		}); err != nil {
+			return err
+		}
+	}
 	if k := o.FilterPolicy; k != nil {
 		return add(k.Name, k.Create != nil && k.MayMatch != nil, functions{policy: k},
 			func(s C.uintptr_t, m **C.char) C.int32_t {
@@ -237,7 +273,8 @@ func (o *Options) addFunctions(c *C.esker_options_t) error {
 // callsGo reports whether calls of the store may call functions of the program.
 func (o *Options) callsGo() bool {
 	return o != nil && (o.Comparator != nil || len(o.Comparators) > 0 ||
-		len(o.MergeOperators) > 0 || len(o.CompactionFilters) > 0 || o.FilterPolicy != nil)
+		len(o.MergeOperators) > 0 || len(o.CompactionFilters) > 0 || o.FilterPolicy != nil ||
+		len(o.Listeners) > 0 || o.Clock != nil)
 }
 
 // Memory is a file system in memory, for tests and caches. Its stores are lost once it was closed

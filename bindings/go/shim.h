@@ -152,12 +152,14 @@ static inline esker_go_done esker_go_multi_get(const esker_db_t *db,
 			? esker_multi_get(db, count, keys, lens, values, value_lens, &done.message)
 			: esker_keyspace_multi_get(keyspace, count, keys, lens, values, value_lens,
 				&done.message);
-	}
-	for (size_t i = 0; snapshot != NULL && i < count && done.code == ESKER_OK; i++) {
-		done.code = keyspace == NULL
-			? esker_get(db, snapshot, keys[i], lens[i], &values[i], &value_lens[i], &done.message)
-			: esker_keyspace_get(keyspace, snapshot, keys[i], lens[i], &values[i], &value_lens[i],
-				&done.message);
+	} else if (keyspace == NULL) {
+		done.code = esker_snapshot_multi_get(snapshot, count, keys, lens, values, value_lens,
+			&done.message);
+	} else {
+		for (size_t i = 0; i < count && done.code == ESKER_OK; i++) {
+			done.code = esker_keyspace_get(keyspace, snapshot, keys[i], lens[i], &values[i],
+				&value_lens[i], &done.message);
+		}
 	}
 	free(keys);
 	return done;
@@ -243,15 +245,20 @@ static inline esker_go_done esker_go_compact_range(const esker_db_t *db,
 	return done;
 }
 
-// Writes packed operations as one batch.
+// Writes packed operations as one batch. It waits for memory as long as it takes if `wait_ms_max` is
+// the maximum of its type.
 static inline esker_go_done esker_go_write(const esker_db_t *db,
 		const esker_keyspace_t *const *keyspaces, size_t keyspace_count, const uint8_t *packed,
-		size_t packed_len, int32_t durability) {
+		size_t packed_len, int32_t durability, uint64_t wait_ms_max) {
 	esker_go_done done = {0};
 	esker_batch_t *batch = esker_batch_create();
 	done.code = esker_batch_add_packed(batch, keyspaces, keyspace_count, packed, packed_len,
 		&done.message);
-	if (done.code == ESKER_OK) done.code = esker_write(db, batch, durability, &done.message);
+	if (done.code == ESKER_OK) {
+		done.code = wait_ms_max == UINT64_MAX
+			? esker_write(db, batch, durability, &done.message)
+			: esker_write_within(db, batch, durability, wait_ms_max, &done.message);
+	}
 	esker_batch_destroy(batch);
 	return done;
 }
@@ -326,6 +333,30 @@ static inline esker_go_done esker_go_transaction_put(const esker_transaction_t *
 	done.code = keyspace == NULL
 		? esker_transaction_put(transaction, key, key_len, value, value_len, &done.message)
 		: esker_transaction_put_in(transaction, keyspace, key, key_len, value, value_len,
+			&done.message);
+	return done;
+}
+
+static inline esker_go_done esker_go_transaction_put_with_ttl(
+		const esker_transaction_t *transaction, const esker_keyspace_t *keyspace,
+		const uint8_t *key, size_t key_len, const uint8_t *value, size_t value_len,
+		uint64_t ttl_ms) {
+	esker_go_done done = {0};
+	done.code = keyspace == NULL
+		? esker_transaction_put_with_ttl(transaction, key, key_len, value, value_len, ttl_ms,
+			&done.message)
+		: esker_transaction_put_with_ttl_in(transaction, keyspace, key, key_len, value, value_len,
+			ttl_ms, &done.message);
+	return done;
+}
+
+static inline esker_go_done esker_go_transaction_merge(const esker_transaction_t *transaction,
+		const esker_keyspace_t *keyspace, const uint8_t *key, size_t key_len,
+		const uint8_t *operand, size_t operand_len) {
+	esker_go_done done = {0};
+	done.code = keyspace == NULL
+		? esker_transaction_merge(transaction, key, key_len, operand, operand_len, &done.message)
+		: esker_transaction_merge_in(transaction, keyspace, key, key_len, operand, operand_len,
 			&done.message);
 	return done;
 }

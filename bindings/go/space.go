@@ -221,8 +221,8 @@ func (s *space) GetWithExpiry(key []byte) (value []byte, expires time.Time, foun
 }
 
 // MultiGet returns the values of keys, in their order; nil for a missing key, and empty for an
-// empty value. Outside of a snapshot it reads all keys as of one moment, and faster than single
-// gets.
+// empty value. It reads all keys as of one moment, and faster than single gets, except in a keyspace
+// of a snapshot.
 func (r *reader) MultiGet(keys [][]byte) ([][]byte, error) {
 	if len(keys) == 0 {
 		return nil, nil

@@ -348,6 +348,29 @@ func (p *part) Put(key, value []byte) error {
 	})
 }
 
+// PutWithTTL sets key to value at the commit; the pair expires the time ttl after it, as with
+// DB.PutWithTTL. The transaction itself sees the value whatever the time.
+func (p *part) PutWithTTL(key, value []byte, ttl time.Duration) error {
+	ms, err := msOf(ttl)
+	if err != nil {
+		return err
+	}
+	return p.change(func(keyspace *C.esker_keyspace_t) C.esker_go_done {
+		return C.esker_go_transaction_put_with_ttl(p.transaction.c, keyspace, ptr(key), n(key),
+			ptr(value), n(value), C.uint64_t(ms))
+	})
+}
+
+// Merge merges an operand into the value of key at the commit, as DB.Merge does. Later reads of the
+// transaction see the merged value. The key is protected as by Put: of two transactions that merge
+// into one key at the same time, one fails.
+func (p *part) Merge(key, operand []byte) error {
+	return p.change(func(keyspace *C.esker_keyspace_t) C.esker_go_done {
+		return C.esker_go_transaction_merge(p.transaction.c, keyspace, ptr(key), n(key),
+			ptr(operand), n(operand))
+	})
+}
+
 // Delete deletes key at the commit. A missing key is no error.
 func (p *part) Delete(key []byte) error {
 	return p.change(func(keyspace *C.esker_keyspace_t) C.esker_go_done {

@@ -30,7 +30,8 @@ pub fn to_dict<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, P
         budget_bytes);
     dict.set_item("memory", memory)?;
     fields!(dict, metrics, cache_hits cache_misses cache_evictions user_bytes user_ops log_bytes
-        log_mapped_bytes log_syncs flushes flush_bytes compactions compaction_bytes
+        log_mapped_bytes log_syncs flushes flush_bytes ingests ingested_bytes compactions
+        compaction_bytes
         compaction_read_bytes rest_compactions rest_bytes debt_bytes slowed_us yielded_us stalled_us
         snapshots frozen_memtables
         last_seqno table_bytes table_files hints hint_jumps scrub_bytes scrub_rounds scrub_problems

@@ -22,4 +22,5 @@ examples! {
     backup at "../examples/backup.rs",
     inspecting at "../examples/inspecting.rs",
     bulk_load at "../examples/bulk_load.rs",
+    dictionary_and_fork at "../examples/dictionary_and_fork.rs",
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use esker::{Applier, ChangeReader, Db, StreamItem};
 use serde_json::json;
 
-use super::{counted, print, stdout};
+use super::{print, stdout};
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
 use crate::store::{open_reader, open_writer};
@@ -54,7 +54,7 @@ pub fn run(args: &ApplyArgs, global: &Global) -> Outcome {
         print(
             global.form(),
             || json!({ "ok": true, "batches": batches, "position": position }),
-            || format!("{} applied, up to {place}", counted(batches, "batch")),
+            || format!("{batches} new batches applied, up to {place}"),
         )?;
     }
     Ok(0)

@@ -81,6 +81,7 @@ pub(super) fn table_options(options: &Options, tree: TreeId, level: usize) -> Ta
             _ => options.compression,
         },
         compression_level: options.compression_level as i32,
+        dictionary_max_bytes: options.compression_dictionary_max_bytes as usize,
         filter,
         tree,
         external: None,

@@ -50,6 +50,7 @@ pub const OF_KEYSPACES: &[&str] = &[
     "compression",
     "compression_upper",
     "compression_level",
+    "compression_dictionary_max_bytes",
     "filter_bits_per_key",
     "file_size_max_bytes",
     "policy",

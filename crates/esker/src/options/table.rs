@@ -202,6 +202,9 @@ rows! {
         "Compression of data blocks in levels 0 and 1. `auto`: the same as `compression`.";
     compression_level: u64 = 3, 1 => 22, "", Live, ["zstd_compression_level"],
         "Compression level of `zstd`.";
+    compression_dictionary_max_bytes: u64 = 0, 0 => 1_048_576, "bytes", Live,
+        ["max_dict_bytes", "compression_opts.max_dict_bytes"],
+        "Maximum size of the dictionary that a table has for the compression `zstd`, trained from its first blocks. It makes tables of small similar values smaller; 16384 suits most. 0: no dictionaries. A table of few blocks, or with blocks that a dictionary does not make smaller, has none. Each open table keeps its dictionary in memory.";
     index_search: IndexSearch = IndexSearch::Btree, 0 => 0, "", Open, ["sstSearch"],
         "Search method of a table's index.";
     index_fanout: u64 = 16, 2 => 1024, "children", Open, ["btreeFanout"],

@@ -6,6 +6,7 @@
 #[cfg(feature = "zstd")]
 use std::cell::RefCell;
 
+use super::dictionary::Dictionary;
 use crate::options::kinds::Compression;
 
 /// Returns the on-disk code of a compression.
@@ -35,6 +36,15 @@ pub(super) struct Packer {
 impl Packer {
     /// Creates a compressor. `level` applies to Zstandard only and is clamped to its range.
     pub(super) fn new(kind: Compression, level: i32) -> std::io::Result<Packer> {
+        Packer::with_dictionary(kind, level, &[])
+    }
+
+    /// Creates a compressor with a dictionary, which Zstandard alone can use; empty for none.
+    pub(super) fn with_dictionary(
+        kind: Compression,
+        level: i32,
+        dictionary: &[u8],
+    ) -> std::io::Result<Packer> {
         if !kind.is_built_in() {
             return Err(std::io::Error::new(
                 std::io::ErrorKind::Unsupported,
@@ -43,10 +53,12 @@ impl Packer {
         }
         #[cfg(feature = "zstd")]
         let zstd = match kind {
-            Compression::Zstd => Some(zstd::bulk::Compressor::new(level.clamp(-7, 22))?),
+            Compression::Zstd => {
+                Some(zstd::bulk::Compressor::with_dictionary(level.clamp(-7, 22), dictionary)?)
+            }
             _ => None,
         };
-        let _ = level;
+        let _ = (level, dictionary);
         Ok(Packer {
             kind,
             #[cfg(feature = "zstd")]
@@ -154,23 +166,29 @@ impl Packer {
 thread_local! {
     /// Per-thread Zstandard context, because its creation takes longer than the decompression of a
     /// block.
-    static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    static ZSTD: RefCell<Option<zstd::zstd_safe::DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-/// Decompresses the output of [`Packer::pack`] into `raw`, which it must fill exactly.
-pub(super) fn unpack(kind: Compression, packed: &[u8], raw: &mut [u8]) -> Result<(), &'static str> {
+/// Decompresses the output of [`Packer::pack`] into `raw`, which it must fill exactly. `dictionary`
+/// is that of the table.
+pub(super) fn unpack(
+    kind: Compression,
+    packed: &[u8],
+    raw: &mut [u8],
+    dictionary: Option<&Dictionary>,
+) -> Result<(), &'static str> {
     let (len, packed) =
         packed.split_first_chunk::<4>().ok_or("the compressed block has no length field")?;
     if u32::from_le_bytes(*len) as usize != raw.len() {
         return Err("the block's uncompressed length differs from the length in the index");
     }
-    let _ = packed;
+    let _ = (packed, dictionary);
     let got: Option<usize> = match kind {
         Compression::None => None,
         #[cfg(feature = "lz4")]
         Compression::Lz4 => unpack_lz4(packed, raw),
         #[cfg(feature = "zstd")]
-        Compression::Zstd => unpack_zstd(packed, raw),
+        Compression::Zstd => unpack_zstd(packed, raw, dictionary),
         #[cfg(feature = "snappy")]
         Compression::Snappy => snap::raw::Decoder::new().decompress(packed, raw).ok(),
         #[allow(unreachable_patterns)]
@@ -190,13 +208,17 @@ fn unpack_lz4(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
 }
 
 #[cfg(feature = "zstd")]
-fn unpack_zstd(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
+fn unpack_zstd(packed: &[u8], raw: &mut [u8], dictionary: Option<&Dictionary>) -> Option<usize> {
     ZSTD.with(|cell| {
         let mut context = cell.borrow_mut();
         if context.is_none() {
-            *context = Some(zstd::bulk::Decompressor::new().ok()?);
+            *context = Some(zstd::zstd_safe::DCtx::try_create()?);
         }
-        context.as_mut()?.decompress_to_buffer(packed, raw).ok()
+        let context = context.as_mut()?;
+        match dictionary {
+            Some(dictionary) => dictionary.unpack(context, packed, raw),
+            None => context.decompress(raw, packed).ok(),
+        }
     })
 }
 
@@ -217,12 +239,12 @@ mod tests {
             }
             assert!(out.len() < raw.len() / 2);
             let mut read = vec![0; raw.len() + 1];
-            assert!(unpack(kind, &out[6..], &mut read).is_err());
+            assert!(unpack(kind, &out[6..], &mut read, None).is_err());
             read.pop();
-            unpack(kind, &out[6..], &mut read).unwrap();
+            unpack(kind, &out[6..], &mut read, None).unwrap();
             assert_eq!(read, raw);
             for cut in 0..out.len() - 6 {
-                assert!(unpack(kind, &out[6..6 + cut], &mut read).is_err());
+                assert!(unpack(kind, &out[6..6 + cut], &mut read, None).is_err());
             }
         }
     }
@@ -257,7 +279,7 @@ mod tests {
                 }
                 let mut buffer = vec![0xa5; GUARD + raw.len() + GUARD];
                 let middle = &mut buffer[GUARD..GUARD + raw.len()];
-                refused += usize::from(unpack(kind, &bytes, middle).is_err());
+                refused += usize::from(unpack(kind, &bytes, middle, None).is_err());
                 let (before, after) = (&buffer[..GUARD], &buffer[GUARD + raw.len()..]);
                 assert!(before.iter().chain(after).all(|&byte| byte == 0xa5), "{kind:?}");
             }

@@ -1,4 +1,4 @@
-//! The on-disk format of a table outside its entries: sealed blocks, the footer, the properties.
+//! The on-disk format of a table outside its entries: sealed blocks and the footer.
 //!
 //! ```text
 //! block:   payload | compression u8 | checksum u64 (XXH3 of payload and compression)

@@ -2,7 +2,7 @@
 //! tombstones and checksums.
 //!
 //! ```text
-//! data blocks | filter | range tombstones | properties | index | stamp | footer
+//! data blocks | [dictionary] | filter | range tombstones | properties | index | [stamp] | footer
 //! ```
 //!
 //! Invariants:
@@ -16,6 +16,7 @@ pub mod block;
 mod block_sketch;
 mod check;
 mod compress;
+mod dictionary;
 mod filter;
 mod format;
 mod get;
@@ -99,6 +100,9 @@ pub struct TableOptions {
     pub compression: Compression,
     /// Zstandard level, -7 to 22. 0 (the default) selects the library's default level.
     pub compression_level: i32,
+    /// Maximum length of a compression dictionary, in bytes. 0 (the default): none. Only Zstandard
+    /// has dictionaries.
+    pub dictionary_max_bytes: usize,
     /// The filter.
     pub filter: FilterConfig,
     /// The tree of the table, for a repair without a manifest.
@@ -116,6 +120,7 @@ impl Default for TableOptions {
             restart_interval: 16,
             compression: Compression::None,
             compression_level: 0,
+            dictionary_max_bytes: 0,
             filter: FilterConfig::Bloom { bits_per_key: 10.0 },
             tree: 0,
             external: None,

@@ -13,6 +13,7 @@ use crate::base::expiry::NEVER_MS;
 use crate::base::keyspace::TreeId;
 
 use super::TableInfo;
+use super::format::Handle;
 use super::sample;
 
 /// Tag: the table was made for an ingest ([`External`]).
@@ -29,6 +30,9 @@ pub struct External {
     pub merge_operator: String,
 }
 
+/// Tag: the place of the compression dictionary.
+const DICTIONARY: u64 = 2;
+
 /// Content of the properties block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Properties {
@@ -41,6 +45,8 @@ pub(super) struct Properties {
     pub(super) tree: TreeId,
     /// Present in a table that was made for an ingest.
     pub(super) external: Option<External>,
+    /// Place of the dictionary with which the blocks are compressed.
+    pub(super) dictionary: Option<Handle>,
     /// The encoded sample of the keys; empty if no key is sampled.
     pub(super) sample: Vec<u8>,
 }
@@ -49,6 +55,21 @@ pub(super) struct Properties {
 fn put_tagged(out: &mut Vec<u8>, tag: u64, content: &[u8]) {
     put_varint(out, tag);
     put_bytes(out, content);
+}
+
+impl Handle {
+    fn to_content(self) -> Vec<u8> {
+        let mut content = Vec::new();
+        put_varint(&mut content, self.offset_bytes);
+        put_varint(&mut content, self.payload_bytes);
+        content
+    }
+
+    fn of_content(content: &[u8]) -> Option<Handle> {
+        let mut reader = Reader::new(content);
+        let handle = Handle { offset_bytes: reader.varint()?, payload_bytes: reader.varint()? };
+        reader.is_empty().then_some(handle)
+    }
 }
 
 impl Properties {
@@ -77,6 +98,9 @@ impl Properties {
         let mut tagged = Vec::new();
         if let Some(external) = &self.external {
             put_tagged(&mut tagged, EXTERNAL, external.merge_operator.as_bytes());
+        }
+        if let Some(dictionary) = self.dictionary {
+            put_tagged(&mut tagged, DICTIONARY, &dictionary.to_content());
         }
         if !self.sample.is_empty() {
             put_tagged(&mut tagged, SAMPLE, &self.sample);
@@ -118,6 +142,9 @@ impl Properties {
                     let merge_operator =
                         String::from_utf8(content.to_vec()).map_err(|_| malformed())?;
                     self.external = Some(External { merge_operator });
+                }
+                DICTIONARY => {
+                    self.dictionary = Some(Handle::of_content(content).ok_or_else(malformed)?);
                 }
                 SAMPLE => {
                     let is_valid = !content.is_empty() && sample::decode(content).is_some();
@@ -182,6 +209,7 @@ impl Properties {
             block_size_bytes: block,
             tree,
             external: None,
+            dictionary: None,
             sample: Vec::new(),
         })
     }
@@ -210,6 +238,7 @@ mod tests {
             block_size_bytes: 4096,
             tree,
             external: external.map(|name| External { merge_operator: name.into() }),
+            dictionary: None,
             sample: Vec::new(),
         }
     }
@@ -251,5 +280,30 @@ mod tests {
         assert!(sentence.contains("ascending"), "{sentence}");
         bytes.truncate(bytes.len() - 1);
         assert!(Properties::decode(&bytes).unwrap_err().contains("malformed"));
+    }
+
+    #[test]
+    fn place_of_a_dictionary_round_trips_and_unknown_tags_are_refused() {
+        let dictionary = Some(Handle { offset_bytes: 1 << 40, payload_bytes: 300 });
+        for (tree, expiring) in [(0, 0), (3, 0), (0, 2)] {
+            let info = TableInfo {
+                expiring,
+                expires_ms: (expiring > 0).then_some(9),
+                ..TableInfo::default()
+            };
+            let properties = Properties { info, tree, dictionary, ..Properties::default() };
+            let mut bytes = Vec::new();
+            properties.encode(&mut bytes);
+            assert_eq!(Properties::decode(&bytes), Ok(properties.clone()));
+            for len in 0..bytes.len() {
+                assert_ne!(Properties::decode(&bytes[..len]).as_ref(), Ok(&properties));
+            }
+            let mut more = bytes.clone();
+            put_tagged(&mut more, 99, b"x");
+            let sentence = Properties::decode(&more).unwrap_err();
+            assert!(sentence.contains("the tag 99, which this version does not know"));
+            put_tagged(&mut bytes, DICTIONARY, b"");
+            assert!(Properties::decode(&bytes).unwrap_err().contains("ascending"));
+        }
     }
 }

@@ -24,6 +24,7 @@ use crate::perf;
 use super::block::{Block, BlockBuf, Layout};
 use super::block_sketch::BlockSketches;
 use super::compress::unpack;
+use super::dictionary::{Dictionary, read_dictionary};
 use super::filter::Filter;
 use super::format::{
     FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, TRAILER_BYTES, decode_range_deletes,
@@ -92,6 +93,8 @@ pub(super) struct Meta {
     pub(super) range_deletes: Arc<RangeDeletes>,
     pub(super) properties: Properties,
     pub(super) properties_at: u64,
+    /// The dictionary with which the blocks are compressed, if they are.
+    pub(super) dictionary: Option<Dictionary>,
 }
 
 /// Reads the footer of a file of `size_bytes`. Returns it with its offset.
@@ -144,14 +147,14 @@ impl Meta {
         let mut bytes = vec![0; (footer_at - start) as usize];
         file.read_exact_at(&mut bytes, start)
             .map_err(|e| Error::io(path, "read the index and filter", e))?;
-        Meta::decode(&bytes, start, &footer, source, config)
+        Meta::decode(file, &bytes, start, (&footer, source), config)
     }
 
     fn decode(
+        file: &dyn ReadableFile,
         bytes: &[u8],
         start: u64,
-        footer: &Footer,
-        source: &TableSource,
+        (footer, source): (&Footer, &TableSource),
         config: &ReadConfig,
     ) -> Result<Meta> {
         let damaged = |part: Handle, what: &str| {
@@ -180,9 +183,16 @@ impl Meta {
             );
             return Err(Error::new(ErrorKind::Incompatible, message).with_path(&source.path));
         }
+        let dictionary = properties.dictionary;
+        let dictionary =
+            dictionary.map(|place| read_dictionary(file, source, place, start)).transpose()?;
+        let (dictionary, data_end) = match dictionary {
+            Some((dictionary, at)) => (Some(dictionary), at),
+            None => (None, start),
+        };
         let index = Index::decode(
             payload(footer.index)?,
-            start,
+            data_end,
             &config.order,
             config.index_search,
             config.index_fanout,
@@ -207,6 +217,7 @@ impl Meta {
             range_deletes,
             properties,
             properties_at,
+            dictionary,
         })
     }
 }
@@ -334,7 +345,7 @@ impl Table {
             let (compression, payload) = unseal(sealed, self.source.table_id, start)?;
             let mut buf = self.buf(raw_bytes, keep);
             if compression != Compression::None {
-                unpack(compression, payload, &mut buf)?;
+                unpack(compression, payload, &mut buf, self.meta.dictionary.as_ref())?;
             } else if payload.len() == raw_bytes {
                 buf.copy_from_slice(payload);
             } else {
@@ -557,13 +568,14 @@ impl Table {
     }
 
     /// Returns the memory of the open table outside the cache, in bytes: index, filter, range
-    /// tombstones, the sample of keys.
+    /// tombstones, dictionary, the sample of keys.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Table>()
             + self.meta.index.memory_bytes()
             + self.meta.filter.memory_bytes()
             + self.slots.memory_bytes()
             + self.meta.range_deletes.memory_bytes()
+            + self.meta.dictionary.as_ref().map_or(0, Dictionary::memory_bytes)
             + self.meta.properties.sample.len()
     }
 

@@ -1,6 +1,7 @@
 //! Compares tables with a sorted map: every way to write one, every way to read it, and damage.
 
 mod damage;
+mod dictionary;
 mod files;
 mod sketches;
 

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Entries are added in internal order. An entry out of order is refused.
 //! 2. Memory use is one block, the output buffer (256 KiB and one block), the index and the
-//!    filter's hashes.
+//!    filter's hashes; with dictionaries also the samples (at most 4 MiB and one block).
 //! 3. A large value is copied only for its compression: into its block and the compressed output.
 //!    unavoidable.
 //! 4. Nothing is durable before `finish` returns. After it, the whole file is durable. The caller
@@ -24,6 +24,7 @@ use crate::options::kinds::Compression;
 
 use super::block::BlockBuilder;
 use super::compress::{self, Packer};
+use super::dictionary::{self, Samples, samples_bytes_max};
 use super::filter::FilterBuilder;
 use super::format::{
     FOOTER_BYTES, Footer, Handle, STAMP_BYTES, TRAILER_BYTES, encode_range_deletes, seal,
@@ -52,6 +53,10 @@ pub struct TableWriter {
     tombstones: Vec<RangeDelete>,
     summary: Summary,
     packer: Packer,
+    /// The first blocks, until the dictionary is trained. `None` without dictionaries and after it.
+    samples: Option<Samples>,
+    /// The dictionary of the packer; empty for none.
+    dictionary: Vec<u8>,
     /// Buffer for a block before compression.
     raw: Vec<u8>,
     /// Output that is not yet in the file.
@@ -80,6 +85,8 @@ impl TableWriter {
         let packer = Packer::new(options.compression, options.compression_level)
             .map_err(|e| Error::io(path, "start the compressor", e))?;
         let file = fs.create_new(path).map_err(|e| Error::io(path, "create", e))?;
+        let has_samples =
+            options.dictionary_max_bytes > 0 && options.compression == Compression::Zstd;
         Ok(TableWriter {
             file,
             path: path.to_path_buf(),
@@ -90,6 +97,8 @@ impl TableWriter {
             tombstones: Vec::new(),
             summary: Summary::new(table_id),
             packer,
+            samples: has_samples.then(Samples::default),
+            dictionary: Vec::new(),
             raw: Vec::new(),
             out: Vec::new(),
             written_bytes: 0,
@@ -160,6 +169,7 @@ impl TableWriter {
 
     /// Writes a block that consists of this one row.
     fn write_alone(&mut self, key: &[u8], word: u64, value: &[u8]) -> Result<()> {
+        self.end_samples(true)?;
         let (before, after) = self.builder.around_alone(key, word, value.len());
         let raw_bytes = (before.len() + value.len() + after.len()) as u64;
         let seed = location_seed(self.table_id, self.offset());
@@ -202,10 +212,15 @@ impl TableWriter {
     /// Adds a block to the index. The last key of the block is the writer's last key; `next` is the
     /// first key of the next block.
     fn list(&mut self, next: Option<&[u8]>, (stored, raw): (u64, u64)) -> Result<()> {
+        self.check_index_room()?;
+        self.index.add(&self.options.order, &self.last_key, next, stored, raw);
+        Ok(())
+    }
+
+    fn check_index_room(&self) -> Result<()> {
         if self.index.count() == u32::MAX || self.index.estimated_bytes() > u32::MAX as u64 / 2 {
             return Err(Error::invalid("the table has too many blocks").with_path(&self.path));
         }
-        self.index.add(&self.options.order, &self.last_key, next, stored, raw);
         Ok(())
     }
 
@@ -243,6 +258,7 @@ impl TableWriter {
     /// Returns the approximate file length in bytes if the table were finished now.
     pub fn estimated_bytes(&self) -> u64 {
         self.offset()
+            + self.samples.as_ref().map_or(0, |samples| samples.raw.len() as u64)
             + self.builder.estimated_bytes() as u64
             + self.index.estimated_bytes()
             + self.filter.estimated_bytes()
@@ -261,6 +277,15 @@ impl TableWriter {
 
     /// Ends the current block. `next` is the first key of the next block.
     fn cut(&mut self, next: Option<&[u8]>) -> Result<()> {
+        if let Some(samples) = &mut self.samples {
+            let start = samples.raw.len();
+            self.builder.finish(&mut samples.raw);
+            samples.push(samples.raw.len() - start, &self.last_key, next);
+            if samples.raw.len() >= samples_bytes_max(self.options.dictionary_max_bytes) {
+                self.end_samples(true)?;
+            }
+            return Ok(());
+        }
         let (start, offset) = (self.out.len(), self.offset());
         let (raw_bytes, compression) = if self.options.compression == Compression::None {
             self.builder.finish(&mut self.out);
@@ -275,6 +300,49 @@ impl TableWriter {
         seal(&mut self.out, start, compression, self.table_id, offset);
         self.list(next, (payload_bytes, raw_bytes as u64))?;
         self.write_out(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)
+    }
+
+    /// Trains the dictionary, if the samples are not yet written, and writes them. `goes_on` means
+    /// that more blocks follow.
+    fn end_samples(&mut self, goes_on: bool) -> Result<()> {
+        let Some(samples) = self.samples.take() else { return Ok(()) };
+        if let Some((packer, dictionary)) = self.dictionary_of(&samples, goes_on) {
+            (self.packer, self.dictionary) = (packer, dictionary);
+        }
+        for (sample, raw) in samples.iter() {
+            let (start, offset) = (self.out.len(), self.offset());
+            let compression = self.packer.pack(raw, &mut self.out);
+            let payload_bytes = (self.out.len() - start) as u64;
+            seal(&mut self.out, start, compression, self.table_id, offset);
+            self.check_index_room()?;
+            let (order, next) = (&self.options.order, sample.next.as_deref());
+            self.index.add(order, &sample.last_key, next, payload_bytes, raw.len() as u64);
+            self.write_out(self.out.len() / OUTPUT_BYTES * OUTPUT_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Returns a dictionary trained from the samples, with its compressor. `None` if the samples are
+    /// too few, or a dictionary would save too little.
+    fn dictionary_of(&mut self, samples: &Samples, goes_on: bool) -> Option<(Packer, Vec<u8>)> {
+        let options = &self.options;
+        if !samples.are_enough() {
+            return None;
+        }
+        let trained = dictionary::train(samples, options.dictionary_max_bytes)?;
+        let (kind, level) = (options.compression, options.compression_level);
+        let mut packer = Packer::with_dictionary(kind, level, &trained).ok()?;
+        let mut packed_bytes = |packer: &mut Packer| {
+            let mut bytes = 0;
+            for (_, raw) in samples.iter() {
+                self.raw.clear();
+                packer.pack(raw, &mut self.raw);
+                bytes += self.raw.len();
+            }
+            bytes
+        };
+        let bytes = (packed_bytes(&mut self.packer), packed_bytes(&mut packer));
+        dictionary::is_worth_it(trained.len(), bytes, goes_on).then_some((packer, trained))
     }
 
     /// Writes the first `bytes` bytes of the output buffer to the file.
@@ -307,12 +375,15 @@ impl TableWriter {
         } else if let Some(written) = self.unlisted.take() {
             self.list(None, written)?;
         }
+        self.end_samples(false)?;
+        let dictionary = (!self.dictionary.is_empty())
+            .then(|| self.part(|writer, out| out.extend_from_slice(&writer.dictionary)));
         let filter = self.part(|writer, out| writer.filter.finish(out));
         let range_deletes = self.part(|writer, out| encode_range_deletes(out, &writer.tombstones));
         let mut payload = Vec::new();
         self.index.finish(&mut payload);
         let properties_at = self.offset();
-        let properties = self.properties(payload.len());
+        let properties = self.properties(payload.len(), dictionary);
         let properties_handle = self.part(|_, out| properties.encode(out));
         debug_assert_eq!(properties_handle.offset_bytes, properties_at);
         let index = self.part(|_, out| out.extend_from_slice(&payload));
@@ -338,7 +409,7 @@ impl TableWriter {
 
     /// Returns the table's properties. They contain the length of the file that contains them, so
     /// the length is tried until it is consistent.
-    fn properties(&mut self, index_bytes: usize) -> Properties {
+    fn properties(&mut self, index_bytes: usize, dictionary: Option<Handle>) -> Properties {
         let options = &self.options;
         let keys = (self.summary.entries() > 0)
             .then_some((self.first_key.as_slice(), self.last_key.as_slice()));
@@ -353,6 +424,7 @@ impl TableWriter {
             block_size_bytes: options.block_size_bytes as u64,
             tree: options.tree,
             external: options.external.clone(),
+            dictionary,
             sample,
         };
         properties.info.ingested = properties.external.is_some().then_some(0);

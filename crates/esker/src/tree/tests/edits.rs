@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::tree::lineage::Lineage;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..20)
@@ -78,7 +79,9 @@ fn edit() -> impl Strategy<Value = VersionEdit> {
                 bounds_removed,
                 others: Vec::new(),
                 catalog: Vec::new(),
-                lineage: None,
+                lineage: n.1.zip(n.2).map(|(id, seqno)| {
+                    Lineage::default().of_fork(Some("name".into()), id, seqno, seqno / 2)
+                }),
             }
         })
 }

@@ -94,7 +94,8 @@ impl Sorter {
     }
 
     /// Returns the number of runs so far.
-    pub fn runs(&self) -> usize {
+    #[cfg(test)]
+    fn runs(&self) -> usize {
         self.runs.len() + usize::from(self.in_order.is_some())
     }
 

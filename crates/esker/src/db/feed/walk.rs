@@ -14,7 +14,7 @@ use crate::fs::Fs;
 use crate::tree::names;
 use crate::wal::{LogEnd, LogReader, LogRecord};
 
-/// Number of looks for the first log.
+/// Number of looks at logs that another thread or process changes.
 const ATTEMPTS: usize = 10;
 
 /// Returns the numbers of the logs in `dir`, ascending, with their lengths in bytes.
@@ -28,7 +28,16 @@ pub(super) fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, u64)>> {
 
 /// Opens a log. Returns `None` if it is gone or has not begun.
 pub(super) fn open_log(fs: &dyn Fs, dir: &Path, number: u64) -> Result<Option<LogReader>> {
-    match LogReader::open(fs, &names::log_path(dir, number), number) {
+    let path = names::log_path(dir, number);
+    let mut opened = LogReader::open(fs, &path, number);
+    for _ in 1..ATTEMPTS {
+        // A log that begins meanwhile may look damaged for a moment.
+        if !opened.as_ref().is_err_and(Error::is_corruption) {
+            break;
+        }
+        opened = LogReader::open(fs, &path, number);
+    }
+    match opened {
         Err(error) if error.is_missing_file() => Ok(None),
         opened => opened.map(|reader| Some(reader).filter(|reader| reader.start().is_some())),
     }

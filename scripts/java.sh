@@ -77,7 +77,7 @@ jar)
         javadoc -quiet -Xdoclint:all $strict --release 17 -d "$out/apidocs/$module" -encoding UTF-8 \
             -cp "$out/esker/classes:$(class_path)" $(find "bindings/$module/src/main/java" -name '*.java')
     done
-    echo "java: $(ls "$out"/*/*.jar | tr '\n' ' ')" >&2
+    echo "java: $(ls "$out"/esker*/*.jar | tr '\n' ' ')" >&2
     ;;
 test)
     arguments=()

@@ -9,12 +9,7 @@ const path = require('node:path')
 
 function file () {
   if (process.env.ESKER_NODE_ADDON) return path.resolve(process.env.ESKER_NODE_ADDON)
-  const libc = process.platform === 'linux' && isGlibc() ? '.glibc' : ''
-  return path.join(__dirname, '..', 'prebuilds', `${process.platform}-${process.arch}`, `esker${libc}.node`)
-}
-
-function isGlibc () {
-  return process.report.getReport().header.glibcVersionRuntime !== undefined
+  return path.join(__dirname, '..', 'prebuilds', `${process.platform}-${process.arch}`, 'esker.glibc.node')
 }
 
 const name = file()

@@ -35,7 +35,7 @@ pub fn maintain_later(part: u32, what: String) -> napi::Result<AsyncTask<Work>> 
 }
 
 /// Compacts the keys from `start` to `end`.
-#[napi]
+#[napi(strict)]
 pub fn compact_range_later(part: u32, start: Buffer, end: Buffer) -> napi::Result<AsyncTask<Work>> {
     let (part, start, end) = (part_of(part)?, start.to_vec(), end.to_vec());
     Ok(later(move || {
@@ -50,7 +50,7 @@ pub fn compact_range_later(part: u32, start: Buffer, end: Buffer) -> napi::Resul
 
 /// Returns about how many bytes of tables hold the keys from `start` to `end`; for a keyspace other
 /// than the default one, those of the whole keyspace.
-#[napi]
+#[napi(strict)]
 pub fn approximate_size_later(
     part: u32,
     start: Buffer,

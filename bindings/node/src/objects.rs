@@ -148,7 +148,7 @@ impl Shared {
 }
 
 /// Sets the shared buffers of this thread, and clears its objects at the end of its environment.
-#[napi]
+#[napi(strict)]
 pub fn start(env: Env, input: Buffer, output: Buffer) -> napi::Result<()> {
     env.add_env_cleanup_hook((), |()| drop(SHARED.take()))?;
     with(|shared| {
@@ -158,7 +158,7 @@ pub fn start(env: Env, input: Buffer, output: Buffer) -> napi::Result<()> {
 }
 
 /// Replaces the input by a larger one.
-#[napi]
+#[napi(strict)]
 pub fn set_input(input: Buffer) -> napi::Result<()> {
     with(|shared| {
         shared.input = input;

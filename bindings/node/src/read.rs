@@ -185,7 +185,7 @@ pub fn get_many(
 }
 
 /// Reads many keys in libuv's pool. Returns the reply.
-#[napi]
+#[napi(strict)]
 pub fn get_many_later(
     part: u32,
     packed: Buffer,
@@ -207,7 +207,7 @@ pub fn get_many_later(
 
 /// Returns the time at which a pair expires, in milliseconds since 1970; infinity if it does not
 /// expire; nothing if there is no pair.
-#[napi]
+#[napi(strict)]
 pub fn expiry_later(part: u32, key: Buffer) -> napi::Result<AsyncTask<Work>> {
     let part = with(|shared| Ok(shared.part(part)?.clone()))?;
     let key = key.to_vec();

@@ -151,7 +151,7 @@ pub fn transaction_write(held: u32, packed_bytes: u32) -> napi::Result<()> {
 }
 
 /// Writes packed operations in a thread in which they may wait for locks.
-#[napi]
+#[napi(strict)]
 pub fn transaction_write_later(env: &Env, held: u32, packed: Buffer) -> napi::Result<JsObject<'_>> {
     let (held, changes) = with(|shared| {
         let held = shared.transaction(held)?.clone();

@@ -214,7 +214,7 @@ pub fn write_now(part: u32, packed_bytes: u32, durable: u8) -> napi::Result<bool
 }
 
 /// Writes packed operations in libuv's pool, and waits as long as is needed.
-#[napi]
+#[napi(strict)]
 pub fn write_later(part: u32, packed: Buffer, durable: u8) -> napi::Result<AsyncTask<Work>> {
     let (part, batch, durability) = with(|shared| {
         let part = shared.part(part)?;
@@ -229,7 +229,7 @@ pub fn write_later(part: u32, packed: Buffer, durable: u8) -> napi::Result<Async
 }
 
 /// Deletes a key and returns whether it existed.
-#[napi]
+#[napi(strict)]
 pub fn remove_later(part: u32, key: Buffer) -> napi::Result<AsyncTask<Work>> {
     let part = with(|shared| Ok(shared.part(part)?.clone()))?;
     let key = key.to_vec();
@@ -243,7 +243,7 @@ pub fn remove_later(part: u32, key: Buffer) -> napi::Result<AsyncTask<Work>> {
 }
 
 /// Gives a pair a new time to live. Returns whether there is such a pair.
-#[napi]
+#[napi(strict)]
 pub fn touch_later(part: u32, key: Buffer, ttl_ms: f64) -> napi::Result<AsyncTask<Work>> {
     let (part, ttl) = with(|shared| Ok((shared.part(part)?.clone(), time(ttl_ms)?)))?;
     let key = key.to_vec();
@@ -258,7 +258,7 @@ pub fn touch_later(part: u32, key: Buffer, ttl_ms: f64) -> napi::Result<AsyncTas
 
 /// Deletes every key of a range: from `start` to `end`, with the key `end` itself if `inclusive`.
 /// Without `end`, every key from `start` on.
-#[napi]
+#[napi(strict)]
 pub fn clear_later(
     part: u32,
     start: Buffer,

@@ -95,7 +95,7 @@ impl Sorter {
 
     /// Returns the number of runs so far.
     #[cfg(test)]
-    pub fn runs(&self) -> usize {
+    fn runs(&self) -> usize {
         self.runs.len() + usize::from(self.in_order.is_some())
     }
 

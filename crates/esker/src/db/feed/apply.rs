@@ -323,15 +323,13 @@ impl Applier {
                 let options = options_of(&self.db, key_order, options)?;
                 self.db.keyspace(keyspace, &options)?;
             }
-            Change::KeyspaceRenamed { keyspace, new_name } => {
-                if exists(keyspace)? || !exists(new_name)? {
-                    self.db.rename_keyspace(keyspace, new_name)?;
-                }
+            Change::KeyspaceRenamed { keyspace, new_name }
+                if exists(keyspace)? || !exists(new_name)? =>
+            {
+                self.db.rename_keyspace(keyspace, new_name)?;
             }
-            Change::KeyspaceDropped { keyspace } => {
-                if exists(keyspace)? {
-                    self.db.drop_keyspace(keyspace)?;
-                }
+            Change::KeyspaceDropped { keyspace } if exists(keyspace)? => {
+                self.db.drop_keyspace(keyspace)?;
             }
             _ => {}
         }

@@ -14,6 +14,9 @@ use crate::fs::Fs;
 use crate::tree::names;
 use crate::wal::{LogEnd, LogReader, LogRecord};
 
+/// Number of looks at logs that another thread or process changes.
+const ATTEMPTS: usize = 10;
+
 /// Returns the numbers of the logs in `dir`, ascending, with their lengths in bytes.
 pub(super) fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, u64)>> {
     let entries = list_dir(fs, dir)?.entries;
@@ -25,7 +28,16 @@ pub(super) fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, u64)>> {
 
 /// Opens a log. Returns `None` if it is gone or has not begun.
 pub(super) fn open_log(fs: &dyn Fs, dir: &Path, number: u64) -> Result<Option<LogReader>> {
-    match LogReader::open(fs, &names::log_path(dir, number), number) {
+    let path = names::log_path(dir, number);
+    let mut opened = LogReader::open(fs, &path, number);
+    for _ in 1..ATTEMPTS {
+        // A log that begins meanwhile may look damaged for a moment.
+        if !opened.as_ref().is_err_and(Error::is_corruption) {
+            break;
+        }
+        opened = LogReader::open(fs, &path, number);
+    }
+    match opened {
         Err(error) if error.is_missing_file() => Ok(None),
         opened => opened.map(|reader| Some(reader).filter(|reader| reader.start().is_some())),
     }
@@ -53,10 +65,20 @@ pub(super) struct LogWalk {
 impl LogWalk {
     /// Starts at the log that holds the record behind `position`. Returns `None` if no log does.
     pub fn start(fs: Arc<dyn Fs>, dir: &Path, position: SeqNo) -> Result<Option<LogWalk>> {
-        for (number, _) in logs_in(&*fs, dir)?.into_iter().rev() {
-            let Some(reader) = open_log(&*fs, dir, number)? else { continue };
-            if reader.start().is_some_and(|start| start.first_seqno <= position + 1) {
-                return Ok(Some(LogWalk { fs, dir: dir.to_path_buf(), number, reader }));
+        // While this looks, a log may begin, and the one before it may be removed.
+        for _ in 0..ATTEMPTS {
+            let mut is_settled = true;
+            for (number, _) in logs_in(&*fs, dir)?.into_iter().rev() {
+                let Some(reader) = open_log(&*fs, dir, number)? else {
+                    is_settled = false;
+                    continue;
+                };
+                if reader.start().is_some_and(|start| start.first_seqno <= position + 1) {
+                    return Ok(Some(LogWalk { fs, dir: dir.to_path_buf(), number, reader }));
+                }
+            }
+            if is_settled {
+                break;
             }
         }
         Ok(None)

@@ -24,7 +24,7 @@ use crate::table::{External, TableWriter};
 use crate::write::batch::{check_key, check_value};
 
 /// Seed of the identities of tables that are made outside of a store.
-const ID_SEED: u64 = 0x73_6f_72_74_65_64;
+const ID_SEED: u64 = 0x736f_7274_6564;
 
 /// Writes a table file outside of a store, for [`Db::ingest`](crate::Db::ingest).
 ///

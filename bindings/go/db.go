@@ -78,9 +78,9 @@ func withOptions(path string, options *Options,
 }
 
 // Close closes the store and waits for running calls. With the default durability no write is
-// lost. Later calls, also on keyspaces and transactions, fail with ErrClosed; transactions that
-// have not ended are never committed. Iterators and snapshots stay readable until the store is
-// opened again, removed or repaired. Closing twice is allowed.
+// lost. Later calls, also on keyspaces, snapshots and transactions, fail with ErrClosed; transactions
+// that have not ended are never committed. Iterators stay readable until the store is opened again,
+// removed or repaired. Closing twice is allowed.
 func (db *DB) Close() error {
 	var message *C.char
 	err := failed(C.esker_close(db.c, &message), message)

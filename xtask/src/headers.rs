@@ -38,9 +38,9 @@ const INTRODUCTION: &str = "\
  *  1. An object returned by an esker_*_create function, by esker_open or by
  *     esker_transaction_begin is freed once, by the function of the same type that ends in
  *     _destroy, and a keyspace by esker_keyspace_close. Freeing NULL does nothing. The store may be
- *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators and
- *     snapshots stay readable until the store is opened again, removed or repaired. Then they may
- *     fail, but return no other data. Keyspaces and transactions fail with ESKER_CLOSED.
+ *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
+ *     readable until the store is opened again, removed or repaired. Then they may fail, but return
+ *     no other data. Snapshots, keyspaces and transactions fail with ESKER_CLOSED.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
  *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces and
  *     prepared transactions, and names and values of options, are UTF-8.

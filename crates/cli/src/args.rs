@@ -13,8 +13,8 @@ use esker_lab::tune::workload::Sizes;
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, diff, doctor,
-    dump, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, repair, restore,
-    scan, shell, slot, stats, top, trace, tune, verify,
+    dump, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, repair,
+    restore, scan, shell, slot, stats, top, trace, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};

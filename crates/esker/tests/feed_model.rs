@@ -84,7 +84,7 @@ fn operate(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
     let existing = || db.existing_keyspace(name);
     match rng.next_u64() % 24 {
         0 => db.keyspace(name, &KeyspaceOptions::default()).map(drop),
-        1 if rng.next_u64() % 3 == 0 && existing()?.is_some() => db.drop_keyspace(name),
+        1 if rng.next_u64().is_multiple_of(3) && existing()?.is_some() => db.drop_keyspace(name),
         2 if existing()?.is_some() && db.existing_keyspace("d")?.is_none() => {
             db.rename_keyspace(name, "d")
         }
@@ -101,7 +101,7 @@ fn operate(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
             transaction.put(key(rng), &value)?;
             let name = format!("{}", rng.next_u64());
             transaction.prepare(&name)?;
-            if rng.next_u64() % 2 == 0 {
+            if rng.next_u64().is_multiple_of(2) {
                 db.commit_prepared(&name)
             } else {
                 db.rollback_prepared(&name)
@@ -186,7 +186,7 @@ fn run(seed: u64) {
                 break;
             }
             operate(&db, &mut rng).unwrap_or_else(|error| panic!("{what}: {error}"));
-            if rng.next_u64() % 16 == 0 {
+            if rng.next_u64().is_multiple_of(16) {
                 reader.position = slot.position().unwrap();
                 reader.content = reader.saved[&reader.position].clone();
                 reader.read(slot.changes().unwrap()).unwrap();

@@ -42,7 +42,7 @@ fn ingested_pairs_replace_older_ones_and_are_replaced_by_newer_ones() {
             }
             let before = db.snapshot();
             let path = file_of(&fs, "a", &options, keys(100..200, "new"));
-            let report = ingest(&db, &[path.clone()]);
+            let report = ingest(&db, std::slice::from_ref(&path));
             assert!(report.flushed && !fs.exists(&path).unwrap());
             assert_eq!((report.entries, report.files), (100, 1));
             let after = db.snapshot();
@@ -251,7 +251,7 @@ fn files_are_moved_or_copied_and_one_can_be_ingested_twice() {
         assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
     }
     let empty = file_of(&fs, "empty", &options(), Vec::<(&str, &str)>::new());
-    assert_eq!(ingest(&db, &[empty.clone()]).files, 0);
+    assert_eq!(ingest(&db, std::slice::from_ref(&empty)).files, 0);
     assert!(!fs.exists(&empty).unwrap());
 }
 

@@ -212,8 +212,11 @@ fn random_operations_with_ingests_match_a_map_under_every_policy() {
     }
 }
 
-/// Opens the store of an image, and returns its pairs and the store.
-fn recovered(image: &Image, options: &Options) -> (Vec<(Vec<u8>, Vec<u8>)>, Arc<MemFs>, Db) {
+/// The pairs of a store, its files and the store.
+type Recovered = (Vec<(Vec<u8>, Vec<u8>)>, Arc<MemFs>, Db);
+
+/// Opens the store of an image.
+fn recovered(image: &Image, options: &Options) -> Recovered {
     let fs = image.to_mem();
     let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
     (pairs(db.iter().unwrap()), fs, db)

@@ -194,8 +194,8 @@ pub unsafe extern "C" fn esker_multi_get(
     }
 }
 
-/// Does the same as `esker_multi_get`, at the moment of a snapshot. It may be called after the store
-/// was closed, as reads of an iterator.
+/// Does the same as `esker_multi_get`, at the moment of a snapshot. After the store was closed, it
+/// fails with `ESKER_CLOSED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_snapshot_multi_get(
     snapshot: Option<&esker_snapshot_t>,

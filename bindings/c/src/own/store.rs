@@ -95,9 +95,9 @@ pub unsafe extern "C" fn esker_open_read_only(
 
 /// Closes the store and waits for running calls. Later calls, also on its keyspaces and
 /// transactions, fail with `ESKER_CLOSED`, as does a call that waits for a lock of another
-/// transaction. Transactions that have not ended are never committed. Existing iterators and snapshots stay readable until the store is opened again,
-/// removed or repaired. After that they may fail, but they never return wrong data. Closing twice
-/// is allowed.
+/// transaction. Transactions that have not ended are never committed. Reads of a snapshot fail with
+/// `ESKER_CLOSED` too. Existing iterators stay readable until the store is opened again, removed or
+/// repaired. After that they may fail, but they never return wrong data. Closing twice is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_close(
     db: Option<&esker_db_t>,

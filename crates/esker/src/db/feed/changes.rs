@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::keyspace_log::{KeyspaceRecord, RecordKind, described_by};
-use super::slots::explained;
 use super::walk::{Behind, LogWalk};
 use crate::base::checksum::checksum;
 use crate::base::expiry;
@@ -204,7 +203,7 @@ impl Changes {
     fn poll(&mut self) -> Result<Option<ChangeBatch>> {
         let polled = self.poll_logs();
         match (&self.slot, polled) {
-            (Some(slot), Err(error)) => Err(explained(&self.inner, slot, error)),
+            (Some(slot), Err(error)) => Err(self.inner.explained(slot, error)),
             (_, polled) => polled,
         }
     }

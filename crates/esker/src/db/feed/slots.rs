@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use super::changes::Changes;
 use super::slot_file::{SlotFate, SlotFile};
-use crate::base::key::SeqNo;
-use crate::base::sync::atomic::Ordering;
 use crate::db::Db;
 use crate::db::snapshot::Snapshot;
 use crate::db::state::DbInner;
@@ -270,7 +268,8 @@ impl Slot {
     pub fn changes(&self) -> Result<Changes> {
         let position = self.position()?;
         let name = Some(self.name.clone());
-        Changes::new(self.inner.clone(), name, position).map_err(|e| self.explained(e))
+        let changes = Changes::new(self.inner.clone(), name, position);
+        changes.map_err(|error| self.inner.explained(&self.name, error))
     }
 
     /// Confirms every batch up to `position`, durably: the slot does not return them again, and
@@ -303,40 +302,6 @@ impl Slot {
             inner.deliver_events();
         }
         Ok(())
-    }
-
-    /// Returns the error of the slot itself, if it explains `error`.
-    fn explained(&self, error: Error) -> Error {
-        explained(&self.inner, &self.name, error)
-    }
-}
-
-/// Returns why the slot `name` has no logs any more, or `error` if it should have them.
-pub(super) fn explained(inner: &DbInner, name: &str, error: Error) -> Error {
-    if error.kind() != crate::ErrorKind::NotFound {
-        return error;
-    }
-    let slot = inner.read_slot(name);
-    slot.and_then(|slot| slot.check_active(name, &inner.dir)).err().unwrap_or(error)
-}
-
-impl DbInner {
-    pub(super) fn read_slot(&self, name: &str) -> Result<SlotFile> {
-        SlotFile::read(&*self.fs, &self.dir, name, self.slot_store_id())
-    }
-
-    /// Returns an error for a position after the newest write that this handle knows.
-    pub(super) fn check_position(&self, position: SeqNo) -> Result<()> {
-        let delivered = self.feed.delivered.load(Ordering::Relaxed);
-        let newest = self.visible_seqno().max(delivered);
-        if position <= newest {
-            return Ok(());
-        }
-        let message = format!(
-            "position {position} is in the future: the newest write of the store has sequence \
-             number {newest}"
-        );
-        Err(Error::invalid(message).with_path(&self.dir))
     }
 }
 

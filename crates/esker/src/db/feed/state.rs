@@ -126,6 +126,34 @@ impl DbInner {
         Ok(found.map(read).filter(|(_, slot)| !gone(slot)).collect())
     }
 
+    /// Returns the file of the slot `name`.
+    pub(super) fn read_slot(&self, name: &str) -> Result<SlotFile> {
+        SlotFile::read(&*self.fs, &self.dir, name, self.slot_store_id())
+    }
+
+    /// Returns why the slot `name` has no logs any more, or `error` if it should have them.
+    pub(super) fn explained(&self, name: &str, error: Error) -> Error {
+        if error.kind() != crate::ErrorKind::NotFound {
+            return error;
+        }
+        let slot = self.read_slot(name);
+        slot.and_then(|slot| slot.check_active(name, &self.dir)).err().unwrap_or(error)
+    }
+
+    /// Returns an error for a position after the newest write that this handle knows.
+    pub(super) fn check_position(&self, position: SeqNo) -> Result<()> {
+        let delivered = self.feed.delivered.load(Ordering::Relaxed);
+        let newest = self.visible_seqno().max(delivered);
+        if position <= newest {
+            return Ok(());
+        }
+        let message = format!(
+            "position {position} is in the future: the newest write of the store has sequence \
+             number {newest}"
+        );
+        Err(Error::invalid(message).with_path(&self.dir))
+    }
+
     /// Recomputes whether a slot keeps logs.
     pub(super) fn note_slots(&self) -> Result<()> {
         let is_active = |slot: &SlotFile| slot.fate == SlotFate::Active;

@@ -44,7 +44,7 @@ impl KeyspaceDiff {
         (b, in_b): In<'_>,
         shared: Option<&Arc<Unshared>>,
     ) -> Result<KeyspaceDiff> {
-        let order = in_a.or(in_b).map(|of| of.order().clone()).unwrap_or_default();
+        let order = in_a.or(in_b).map(|of| of.user_order().clone()).unwrap_or_default();
         let walk = |side: &Side, of: Option<&KeyspaceSide>| -> Result<Walk> {
             let iter = of.map(|of| side.iter(of)).transpose()?.flatten();
             Ok(Walk { iter, is_placed: false })

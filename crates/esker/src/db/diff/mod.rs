@@ -229,7 +229,7 @@ impl Diff {
         let mut trees = HashMap::new();
         for name in &names {
             let (Some(in_a), Some(in_b)) = (a.keyspace(name), b.keyspace(name)) else { continue };
-            let orders = (in_a.order().name(), in_b.order().name());
+            let orders = (in_a.user_order().name(), in_b.user_order().name());
             if orders.0 != orders.1 {
                 let message = format!(
                     "the keys of the keyspace \"{name}\" are ordered by {} in the first store and \

@@ -49,7 +49,7 @@ impl KeyspaceSide {
     }
 
     /// Returns the order of the users' keys.
-    pub fn order(&self) -> &KeyOrder {
+    pub fn user_order(&self) -> &KeyOrder {
         &self.tree.user_order
     }
 

@@ -48,7 +48,7 @@ fn diff_prints_what_changed_and_exits_as_diff_does() {
     );
     let summary = diff(&dir, &["db", "fork", "--summary"], 1);
     assert!(summary.ends_with("default: 1 added, 1 removed, 1 changed\n"), "{summary}");
-    dir.ok(&["put", "fork", "e", "5", "--ttl", "3600"]);
+    dir.ok(&["put", "fork", "e", "5", "--ttl", "1h"]);
     assert!(diff(&dir, &["db", "fork"], 1).contains("+e\t5\texpires_ms="));
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{pairs, tiny_options};
+use common::pairs;
 use esker::fs::{Fs, MemFs};
 use esker::{Compression, Db, ErrorKind, KeyspaceOptions, Options};
 
@@ -13,10 +13,13 @@ fn options() -> Option<Options> {
     let options = Options {
         compression: Compression::Zstd,
         compression_dictionary_max_bytes: 4096,
-        memtable_size_bytes: Some(256 << 10),
-        file_size_max_bytes: 1 << 20,
+        memory_budget_bytes: Some(64 << 20),
+        memtable_size_bytes: Some(8 << 20),
         block_size_bytes: 1024,
-        ..tiny_options()
+        rest_compaction: false,
+        log_file: false,
+        status_file: false,
+        ..Options::default()
     };
     options.validate().is_ok().then_some(options)
 }

@@ -51,8 +51,10 @@ struct Counts {
 
 /// Prints the differences: lines with `-` are of the first store, lines with `+` of the second.
 pub fn run(args: &DiffArgs, global: &Global) -> Outcome {
-    let mut options = DiffOptions::default();
-    options.keyspace = args.keyspace.as_deref().map(name_of).transpose()?;
+    let options = match &args.keyspace {
+        Some(name) => DiffOptions::default().keyspace(name_of(name)?),
+        None => DiffOptions::default(),
+    };
     let (a, b) = (open_reader(&args.a, global)?, open_reader(&args.b, global)?);
     let found = diff_with(&a, &b, &options)?;
     if found.shared_files() == 0 {

@@ -25,8 +25,10 @@ pub struct ForkArgs {
 
 /// Creates the fork and prints what it shares.
 pub fn run(args: &ForkArgs, global: &Global) -> Outcome {
-    let mut options = ForkOptions::default();
-    options.name = args.name.clone();
+    let options = match &args.name {
+        Some(name) => ForkOptions::default().name(name),
+        None => ForkOptions::default(),
+    };
     let db = open_reader(&args.db, global)?;
     let made = db.fork_with(&args.dir, &options)?;
     let dir = args.dir.display().to_string();

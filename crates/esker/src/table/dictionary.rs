@@ -6,8 +6,7 @@
 //! the time of its training and nothing else.
 //!
 //! The writer keeps the first blocks of a table in memory, as samples. It then trains a dictionary,
-//! and compresses these blocks with it and without it. The dictionary is used if it saves more than
-//! it takes.
+//! and compresses samples with it and without it. The dictionary is used if it saves enough.
 //!
 //! Invariants:
 //! 1. In a table with a dictionary every block that is compressed is compressed with it.
@@ -18,16 +17,6 @@
 pub(super) use with_zstd::{Dictionary, train};
 #[cfg(not(feature = "zstd"))]
 pub(super) use without_zstd::{Dictionary, train};
-
-use crate::error::{Error, Result};
-use crate::fs::ReadableFile;
-use crate::options::kinds::Compression;
-
-use super::TableSource;
-use super::format::{Handle, TRAILER_BYTES, unseal};
-
-/// Maximum length of a dictionary that is read, in bytes. A longer one is malformed.
-const DICTIONARY_BYTES_MAX: u64 = 1 << 20;
 
 /// Minimum number of blocks from which a dictionary is trained.
 const SAMPLES_MIN: usize = 8;
@@ -81,40 +70,16 @@ impl Samples {
     }
 }
 
-/// Reads the dictionary of a table, which ends where its filter begins. Returns it with its offset.
-pub(super) fn read_dictionary(
-    file: &dyn ReadableFile,
-    source: &TableSource,
-    place: Handle,
-    filter_at: u64,
-) -> Result<(Dictionary, u64)> {
-    let at = place.offset_bytes;
-    let damaged = |what: &str| Error::corruption(&source.path, at, what.to_string());
-    if place.payload_bytes > DICTIONARY_BYTES_MAX || place.end() != Some(filter_at) {
-        return Err(damaged("the dictionary does not end at the filter, or is too long"));
-    }
-    let mut sealed = vec![0; place.payload_bytes as usize + TRAILER_BYTES];
-    file.read_exact_at(&mut sealed, at)
-        .map_err(|e| Error::io(&source.path, "read the dictionary", e))?;
-    match unseal(&sealed, source.table_id, at) {
-        Ok((Compression::None, bytes)) => {
-            let dictionary = Dictionary::new(bytes);
-            Ok((dictionary.ok_or_else(|| damaged("the dictionary is malformed"))?, at))
-        }
-        Ok(_) => Err(damaged("expected an uncompressed dictionary, found a compressed one")),
-        Err(what) => Err(damaged(what)),
-    }
-}
-
-/// Returns whether a dictionary is worth its bytes: the samples took `plain` bytes without it, and
-/// take `packed` bytes with it. If the table goes on behind the samples, it saves more there.
+/// Returns whether a dictionary is worth its bytes: blocks took `plain` bytes without it, and take
+/// `packed` bytes with it. They are the whole table, or, if the table goes on behind the samples,
+/// blocks that the dictionary was not made of.
 pub(super) fn is_worth_it(
     dictionary_bytes: usize,
     (plain, packed): (usize, usize),
     goes_on: bool,
 ) -> bool {
     let saved = plain.saturating_sub(packed);
-    saved > dictionary_bytes || (goes_on && saved > plain / SAVED_MIN)
+    if goes_on { saved > plain / SAVED_MIN } else { saved > dictionary_bytes }
 }
 
 #[cfg(feature = "zstd")]
@@ -146,11 +111,13 @@ mod with_zstd {
         }
     }
 
-    /// Trains a dictionary of at most `bytes_max` bytes. Returns `None` if the samples are too few
-    /// or have nothing in common.
-    pub fn train(samples: &super::Samples, bytes_max: usize) -> Option<Vec<u8>> {
-        let lengths: Vec<usize> = samples.blocks.iter().map(|block| block.raw_bytes).collect();
-        let trained = zstd::dict::from_continuous(&samples.raw, &lengths, bytes_max);
+    /// Trains a dictionary of at most `bytes_max` bytes from the first `count` blocks. Returns
+    /// `None` if they are too few or have nothing in common.
+    pub fn train(samples: &super::Samples, count: usize, bytes_max: usize) -> Option<Vec<u8>> {
+        let blocks = samples.blocks.iter().take(count);
+        let lengths: Vec<usize> = blocks.map(|block| block.raw_bytes).collect();
+        let raw = samples.raw.get(..lengths.iter().sum())?;
+        let trained = zstd::dict::from_continuous(raw, &lengths, bytes_max);
         trained.ok().filter(|trained| !trained.is_empty())
     }
 }
@@ -173,7 +140,7 @@ mod without_zstd {
     }
 
     /// Trains nothing.
-    pub fn train(_samples: &super::Samples, _bytes_max: usize) -> Option<Vec<u8>> {
+    pub fn train(_samples: &super::Samples, _count: usize, _bytes_max: usize) -> Option<Vec<u8>> {
         None
     }
 }

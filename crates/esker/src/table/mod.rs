@@ -17,6 +17,7 @@ mod block_sketch;
 mod check;
 mod compress;
 mod dictionary;
+mod dictionary_part;
 mod filter;
 mod format;
 mod get;

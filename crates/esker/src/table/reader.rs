@@ -24,7 +24,8 @@ use crate::perf;
 use super::block::{Block, BlockBuf, Layout};
 use super::block_sketch::BlockSketches;
 use super::compress::unpack;
-use super::dictionary::{Dictionary, read_dictionary};
+use super::dictionary::Dictionary;
+use super::dictionary_part::read_dictionary;
 use super::filter::Filter;
 use super::format::{
     FOOTER_BYTES, FORMAT_VERSION, Footer, FooterError, Handle, TRAILER_BYTES, decode_range_deletes,

@@ -258,7 +258,8 @@ impl TableWriter {
     /// Returns the approximate file length in bytes if the table were finished now.
     pub fn estimated_bytes(&self) -> u64 {
         self.offset()
-            + self.samples.as_ref().map_or(0, |samples| samples.raw.len() as u64)
+            // About what they take once they are compressed.
+            + self.samples.as_ref().map_or(0, |samples| samples.raw.len() as u64 / 2)
             + self.builder.estimated_bytes() as u64
             + self.index.estimated_bytes()
             + self.filter.estimated_bytes()
@@ -329,12 +330,16 @@ impl TableWriter {
         if !samples.are_enough() {
             return None;
         }
-        let trained = dictionary::train(samples, options.dictionary_max_bytes)?;
+        // A dictionary says little about the blocks that follow by those that it was made of.
+        let blocks = samples.blocks.len();
+        let trained_from = if goes_on { blocks - (blocks / 8).max(1) } else { blocks };
+        let measured_from = if goes_on { trained_from } else { 0 };
+        let trained = dictionary::train(samples, trained_from, options.dictionary_max_bytes)?;
         let (kind, level) = (options.compression, options.compression_level);
         let mut packer = Packer::with_dictionary(kind, level, &trained).ok()?;
         let mut packed_bytes = |packer: &mut Packer| {
             let mut bytes = 0;
-            for (_, raw) in samples.iter() {
+            for (_, raw) in samples.iter().skip(measured_from) {
                 self.raw.clear();
                 packer.pack(raw, &mut self.raw);
                 bytes += self.raw.len();

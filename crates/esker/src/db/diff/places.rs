@@ -20,7 +20,7 @@ use crate::tree::cursor::{BoxedCursor, run_cursor};
 use crate::tree::fragment::Fragment;
 use crate::tree::shared::to_runs;
 
-/// Number of versions of a key that are stepped over before the next key is sought.
+/// Number of versions of a key that are stepped over before a search for the next key.
 const STEPS_MAX: usize = 8;
 
 /// A range of users' keys: its first key and the first key after it. `None` is unbounded.

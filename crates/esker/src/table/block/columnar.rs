@@ -87,6 +87,25 @@ impl Plan {
         }
         Ok(start)
     }
+
+    /// Places the column of the words.
+    fn words(
+        &mut self,
+        width: u8,
+        base: u64,
+        rows: usize,
+        ingested: SeqNo,
+    ) -> Result<Words, &'static str> {
+        match width {
+            0 => Ok(Words::Equal { word: pack(ingested, Kind::Put) }),
+            4 => Ok(Words::Narrow {
+                base: base.checked_add(ingested << 8).ok_or("a row's kind is unknown")?,
+                at: self.column(rows * 4)?,
+            }),
+            8 => Ok(Words::Wide { at: self.column(rows * 8)? }),
+            _ => Err("the block's word width is unknown"),
+        }
+    }
 }
 
 impl Columnar {
@@ -122,15 +141,7 @@ impl Columnar {
         } else {
             Values::Varied { offsets_at: plan.column(offsets_bytes)? }
         };
-        let words = match width {
-            0 => Words::Equal { word: pack(ingested, Kind::Put) },
-            4 => Words::Narrow {
-                base: base.checked_add(ingested << 8).ok_or("a row's kind is unknown")?,
-                at: plan.column(rows * 4)?,
-            },
-            8 => Words::Wide { at: plan.column(rows * 8)? },
-            _ => return Err("the block's word width is unknown"),
-        };
+        let words = plan.words(width, base, rows, ingested)?;
         let tails_bytes = match suffixes {
             Suffixes::Equal { bytes } => bytes.saturating_sub(HEAD_BYTES).checked_mul(rows),
             Suffixes::Varied { .. } => Some(suffix_bytes),

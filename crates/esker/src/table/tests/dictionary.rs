@@ -2,7 +2,7 @@
 #![cfg(feature = "zstd")]
 
 use super::*;
-use crate::table::dictionary::read_dictionary;
+use crate::table::dictionary_part::read_dictionary;
 use crate::table::format::{FOOTER_BYTES, Footer, Handle};
 use crate::table::reader::Meta;
 

@@ -37,6 +37,7 @@ mod scrub;
 pub mod snapshot;
 mod snapshot_list;
 mod space_bound;
+mod space_state;
 mod stall;
 mod stall_list;
 pub(crate) mod state;

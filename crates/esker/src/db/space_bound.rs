@@ -7,37 +7,9 @@
 //!   or runs.
 
 use super::state::DbInner;
-use crate::base::keyspace::TreeId;
-use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::compaction::space::{self, SpaceUse};
+use crate::base::sync::atomic::Ordering;
+use crate::compaction::space;
 use crate::compaction::{BusySet, Plan};
-
-/// The last measurement.
-#[derive(Default)]
-pub(crate) struct SpaceBound {
-    /// The trees that are measured, with their bound.
-    trees: Mutex<Vec<(TreeId, f64, SpaceUse)>>,
-    /// The debt that the surplus stands for, in bytes.
-    debt_bytes: AtomicU64,
-}
-
-impl SpaceBound {
-    /// Returns the debt that the surplus stands for, in bytes.
-    pub fn debt_bytes(&self) -> u64 {
-        self.debt_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the estimated live bytes of the tables, and the bytes over the bounds.
-    pub fn live_and_surplus_bytes(&self) -> (u64, u64) {
-        let trees = self.trees.lock();
-        let surplus = |(_, bound, space): &(TreeId, f64, SpaceUse)| {
-            space.table_bytes.saturating_sub((space.live_bytes as f64 * bound) as u64)
-        };
-        let live = trees.iter().map(|(.., space)| space.live_bytes).sum();
-        (live, trees.iter().map(surplus).sum())
-    }
-}
 
 impl DbInner {
     /// Measures the space of all trees with a bound.

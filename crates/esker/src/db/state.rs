@@ -32,7 +32,7 @@ use super::pending_wal::PendingWal;
 use super::rest_state::Rest;
 use super::runtime::RuntimeShare;
 use super::snapshot_list::SnapshotList;
-use super::space_bound::SpaceBound;
+use super::space_state::SpaceBound;
 use super::stall_list::RunningStalls;
 use super::thread_roles::Threads;
 use super::tree::Tree;

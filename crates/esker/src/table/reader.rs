@@ -33,7 +33,6 @@ use super::format::{
 };
 use super::index::{Index, PartialFind};
 use super::properties::Properties;
-use super::sample::{self, SampledKey};
 use super::stamp;
 use super::{ReadConfig, TableInfo, TableSource};
 
@@ -552,20 +551,6 @@ impl Table {
         let index = &self.meta.index;
         let mut later = (self.find_block(key)..index.count()).map(|block| index.key(block));
         later.find(|separator| self.order().compare(separator, key).is_gt())
-    }
-
-    /// Returns the sample of the table's keys: the number of bits of the hash that are zero in each,
-    /// and the keys.
-    pub fn sample(&self) -> (u32, Vec<SampledKey>) {
-        // The opening has validated it.
-        sample::decode(&self.meta.properties.sample).unwrap_or_default()
-    }
-
-    /// Returns the approximate bytes of keys and values in the table before `key`.
-    pub fn approximate_place(&self, key: &[u8]) -> u64 {
-        let (data, raw) = (self.meta.index.data_bytes(), self.info().raw_bytes);
-        let place = u128::from(self.approximate_offset(key)) * u128::from(raw);
-        (place / u128::from(data.max(1))) as u64
     }
 
     /// Returns the memory of the open table outside the cache, in bytes: index, filter, range

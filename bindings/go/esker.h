@@ -4,9 +4,9 @@
  *  1. An object returned by an esker_*_create function, by esker_open or by
  *     esker_transaction_begin is freed once, by the function of the same type that ends in
  *     _destroy, and a keyspace by esker_keyspace_close. Freeing NULL does nothing. The store may be
- *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators and
- *     snapshots stay readable until the store is opened again, removed or repaired. Then they may
- *     fail, but return no other data. Keyspaces and transactions fail with ESKER_CLOSED.
+ *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
+ *     readable until the store is opened again, removed or repaired. Then they may fail, but return
+ *     no other data. Snapshots, keyspaces and transactions fail with ESKER_CLOSED.
  *  2. A buffer (a pointer and a length), a string or a path that is passed in is borrowed for the
  *     call. A buffer of length 0 may be NULL. Strings end with a zero byte. Names of keyspaces and
  *     prepared transactions, and names and values of options, are UTF-8.
@@ -534,11 +534,10 @@ int32_t esker_open_read_only(const char *path,
 
 // Closes the store and waits for running calls. Later calls, also on its keyspaces and
 // transactions, fail with `ESKER_CLOSED`, as does a call that waits for a lock of another
-// transaction. Transactions that have not ended are never committed. Existing iterators and snapshots stay readable until the store is opened again,
-// removed or repaired. After that they may fail, but they never return wrong data. Closing twice
-// is allowed.
-int32_t esker_close(const esker_db_t *db,
-                    char **message);
+// transaction. Transactions that have not ended are never committed. Reads of a snapshot fail with
+// `ESKER_CLOSED` too. Existing iterators stay readable until the store is opened again, removed or
+// repaired. After that they may fail, but they never return wrong data. Closing twice is allowed.
+int32_t esker_close(const esker_db_t *db, char **message);
 
 // Frees the handle, and closes the store if it is open. No other call may be running on it.
 void esker_db_destroy(esker_db_t *db);
@@ -777,8 +776,8 @@ int32_t esker_multi_get(const esker_db_t *db,
                         size_t *value_lens,
                         char **message);
 
-// Does the same as `esker_multi_get`, at the moment of a snapshot. It may be called after the store
-// was closed, as reads of an iterator.
+// Does the same as `esker_multi_get`, at the moment of a snapshot. After the store was closed, it
+// fails with `ESKER_CLOSED`.
 int32_t esker_snapshot_multi_get(const esker_snapshot_t *snapshot,
                                  size_t count,
                                  const uint8_t *const *keys,

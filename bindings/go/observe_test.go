@@ -105,11 +105,13 @@ func TestWriteWithin(t *testing.T) {
 	gate := make(chan struct{})
 	opened := sync.OnceFunc(func() { close(gate) })
 	var stalls recorder
-	options.Listeners = []esker.Listener{func(event esker.Event) {
-		if event.Kind == esker.EventFlushBegan {
-			<-gate
-		}
-	}, stalls.listen}
+	options.Listeners = []esker.Listener{stalls.listen}
+	// A flush waits in it. A listener that waits could stop the writer, which delivers events too.
+	options.FilterPolicy = &esker.FilterPolicy{
+		Name:     "test.gate",
+		Create:   func([][]byte) []byte { <-gate; return nil },
+		MayMatch: func(_, _ []byte) bool { return true },
+	}
 	db := open(t, options)
 	// The store's Close waits for the flush.
 	t.Cleanup(opened)

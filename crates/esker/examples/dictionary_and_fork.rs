@@ -27,11 +27,7 @@ fn line(state: &mut u64) -> String {
         random(state) % 10_000_000,
         random(state) % 200,
         random(state) % 1_000_000,
-<<<<<<< HEAD
-        random(state).is_multiple_of(2),
-=======
         random(state) > 1 << 30,
->>>>>>> fork
         notes.join(","),
         1 + random(state) % 12,
         1 + random(state) % 28,

@@ -87,25 +87,6 @@ impl Plan {
         }
         Ok(start)
     }
-
-    /// Places the column of the words.
-    fn words(
-        &mut self,
-        width: u8,
-        base: u64,
-        rows: usize,
-        ingested: SeqNo,
-    ) -> Result<Words, &'static str> {
-        match width {
-            0 => Ok(Words::Equal { word: pack(ingested, Kind::Put) }),
-            4 => Ok(Words::Narrow {
-                base: base.checked_add(ingested << 8).ok_or("a row's kind is unknown")?,
-                at: self.column(rows * 4)?,
-            }),
-            8 => Ok(Words::Wide { at: self.column(rows * 8)? }),
-            _ => Err("the block's word width is unknown"),
-        }
-    }
 }
 
 impl Columnar {
@@ -122,6 +103,7 @@ impl Columnar {
         let (rows, prefix_bytes) = (number()?, number()?);
         let (suffix_bytes, value_bytes) = (number()?, number()?);
         let base = if width == 4 { reader.u64().ok_or(SHORT)? } else { 0 };
+        let base = base.saturating_add(ingested << 8);
         if rows == 0 || rows > data.len() || prefix_bytes > STORED_KEY_BYTES_MAX {
             return Err("the block's row count or prefix is out of range");
         }
@@ -141,7 +123,12 @@ impl Columnar {
         } else {
             Values::Varied { offsets_at: plan.column(offsets_bytes)? }
         };
-        let words = plan.words(width, base, rows, ingested)?;
+        let words = match width {
+            0 => Words::Equal { word: pack(ingested, Kind::Put) },
+            4 => Words::Narrow { base, at: plan.column(rows * 4)? },
+            8 => Words::Wide { at: plan.column(rows * 8)? },
+            _ => return Err("the block's word width is unknown"),
+        };
         let tails_bytes = match suffixes {
             Suffixes::Equal { bytes } => bytes.saturating_sub(HEAD_BYTES).checked_mul(rows),
             Suffixes::Varied { .. } => Some(suffix_bytes),
@@ -170,15 +157,13 @@ impl Columnar {
             wide,
             plain_up_to: None,
         };
-        columnar.check(data, suffix_bytes, value_bytes)?;
-        if ingested > 0 && !(0..rows).all(|row| columnar.word(data, row) >> 8 == ingested) {
-            return Err("a row of an ingested table has a sequence number of its own");
-        }
+        columnar.check(data, [suffix_bytes, value_bytes], ingested)?;
         Ok(columnar)
     }
 
     /// Checks offsets, lengths and kinds. Computes the longest suffix and `plain_up_to`.
-    fn check(&mut self, data: &[u8], tails: usize, values: usize) -> Result<(), &'static str> {
+    fn check(&mut self, data: &[u8], ends: [usize; 2], ingest: SeqNo) -> Result<(), &'static str> {
+        let [tails, values] = ends;
         let longest_tail = match self.suffixes {
             Suffixes::Equal { bytes } => bytes.saturating_sub(HEAD_BYTES),
             Suffixes::Varied { head_lens_at, offsets_at } => {
@@ -203,6 +188,9 @@ impl Columnar {
         let mut newest_put = Some(0);
         for row in 0..self.rows {
             let word = self.word_checked(data, row).ok_or("a row's kind is unknown")?;
+            if ingest > 0 && word >> 8 != ingest {
+                return Err("a row of an ingested table has a sequence number of its own");
+            }
             if word as u8 == Kind::PutExpiring as u8
                 && (self.row(data, row).value_bytes as usize) < TIME_BYTES
             {

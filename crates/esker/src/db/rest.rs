@@ -150,8 +150,7 @@ impl DbInner {
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let least = self.options.load().thresholds.seek_flush_bytes_min as u64;
         let is_large = writer.memtables.data_bytes() as u64 >= least.max(full / FLUSHED_PART);
-        let is_worth =
-            writer.memtables.range_deletes_max() > 0 || (is_large && !is_machine_busy);
+        let is_worth = writer.memtables.range_deletes_max() > 0 || (is_large && !is_machine_busy);
         // This freeze is only advice: a write meets the same error again and reports it.
         is_worth && writer.next_seqno == seqno + 1 && self.freeze(&mut writer).is_ok()
     }

@@ -154,7 +154,11 @@ impl OptionValue for f64 {
 
 impl OptionValue for Option<f64> {
     fn parse(text: &str) -> Option<Option<f64>> {
-        if text.trim().eq_ignore_ascii_case("off") { Some(None) } else { f64::parse(text).map(Some) }
+        if text.trim().eq_ignore_ascii_case("off") {
+            Some(None)
+        } else {
+            f64::parse(text).map(Some)
+        }
     }
     fn print(&self) -> String {
         self.map_or("off".to_string(), |v| v.to_string())

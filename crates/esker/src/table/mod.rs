@@ -26,6 +26,7 @@ mod iter;
 mod properties;
 mod reader;
 mod sample;
+mod sampled_table;
 mod stamp;
 mod summary;
 #[cfg(test)]

@@ -11,8 +11,6 @@
 use crate::base::coding::{Reader, put_u64, put_varint};
 use crate::base::key::Kind;
 
-use super::reader::Table;
-
 /// Maximum number of sampled keys in a table.
 const KEYS_MAX: usize = 256;
 /// Number of bits that a short table tests: one key of 16 is sampled, on average.
@@ -125,22 +123,6 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(u32, Vec<SampledKey>)> {
     let fits = |key: &SampledKey| key.hash & mask(bits) == 0 && key.live_bytes <= key.stored_bytes;
     let is_valid = (BITS_MIN..=BITS_MAX).contains(&bits) && (1..=KEYS_MAX).contains(&keys.len());
     (is_valid && keys.iter().all(fits)).then_some((bits, keys))
-}
-
-impl Table {
-    /// Returns the sample of the table's keys: the number of bits of the hash that are zero in each,
-    /// and the keys.
-    pub fn sample(&self) -> (u32, Vec<SampledKey>) {
-        // The opening has validated it.
-        decode(&self.meta.properties.sample).unwrap_or_default()
-    }
-
-    /// Returns the approximate bytes of keys and values in the table before `key`.
-    pub fn approximate_place(&self, key: &[u8]) -> u64 {
-        let (data, raw) = (self.meta.index.data_bytes(), self.info().raw_bytes);
-        let place = u128::from(self.approximate_offset(key)) * u128::from(raw);
-        (place / u128::from(data.max(1))) as u64
-    }
 }
 
 #[cfg(test)]

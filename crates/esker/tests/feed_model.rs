@@ -169,6 +169,12 @@ fn run(seed: u64) {
             db.subscribe("s", &SlotOptions::default()).unwrap();
         }
         reader.resume(&db, &what);
+        // Their locks would make later operations wait.
+        for (at, name) in db.prepared_transactions().iter().enumerate() {
+            let is_kept = (seed + at as u64).is_multiple_of(2);
+            let end = if is_kept { Db::commit_prepared } else { Db::rollback_prepared };
+            end(&db, name).unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
         let models = CrashModel::all(rng.next_u64());
         let model = models[(rng.next_u64() % models.len() as u64) as usize];
         let (left, taken) = (AtomicU64::new(1 + rng.next_u64() % 400), Arc::new(Mutex::new(None)));

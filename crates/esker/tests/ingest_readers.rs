@@ -73,7 +73,8 @@ fn number_of_an_ingest_stays_used_after_a_compaction_and_a_reopening() {
     let second = ingest(&db, &[file_of(&fs, "b", &options(), keys(3..4, "second"))]);
     db.compact_range(Some(b"key"), Some(b"kez")).unwrap();
     let db = open(&image(dir(), &files(&*fs, dir())), &options());
-    assert!(db.metrics().last_seqno >= second.seqno && second.seqno > report.seqno);
+    let found = (db.metrics().last_seqno, second.seqno, report.seqno);
+    assert!(found.0 >= found.1 && found.1 > found.2, "{found:?} {:?}", db.tables());
     assert_eq!(get(&db, "key00003").unwrap(), "second 3");
     db.put("key00003", "put").unwrap();
     assert_eq!(get(&db, "key00003").unwrap(), "put");

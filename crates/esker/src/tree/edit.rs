@@ -68,6 +68,9 @@ pub struct VersionEdit {
     pub min_wal_ordinal: Option<u64>,
     /// Number of a WAL that must exist when the store is opened.
     pub newest_wal: Option<u64>,
+    /// A sequence number at least as large as that of any ingest. A table does not keep it: a
+    /// compaction writes settled pairs without their numbers.
+    pub ingested_seqno: Option<SeqNo>,
     /// Number of a closed WAL, and the bytes of records that it must hold.
     pub closed_wal: Option<(u64, u64)>,
     /// Next run age to assign.
@@ -106,6 +109,7 @@ const OTHER_TREE: u8 = 14;
 const CATALOG: u8 = 15;
 const ADDED_EXPIRING: u8 = 16;
 const ADDED_INGESTED: u8 = 17;
+const INGESTED_SEQNO: u8 = 18;
 const LINEAGE: u8 = 23;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
@@ -232,6 +236,7 @@ impl VersionEdit {
             (MIN_WAL, self.min_wal),
             (NEXT_ORDER, self.next_order),
             (NEWEST_WAL, self.newest_wal),
+            (INGESTED_SEQNO, self.ingested_seqno),
             (MIN_WAL_ORDINAL, self.min_wal_ordinal),
         ];
         for (tag, number) in numbers {
@@ -316,6 +321,7 @@ impl VersionEdit {
                 MIN_WAL => edit.min_wal = Some(reader.varint()?),
                 NEXT_ORDER => edit.next_order = Some(reader.varint()?),
                 NEWEST_WAL => edit.newest_wal = Some(reader.varint()?),
+                INGESTED_SEQNO => edit.ingested_seqno = Some(reader.varint()?),
                 MIN_WAL_ORDINAL => edit.min_wal_ordinal = Some(reader.varint()?),
                 CLOSED_WAL => edit.closed_wal = Some((reader.varint()?, reader.varint()?)),
                 CATALOG => edit.catalog.push(CatalogChange::decode(&mut reader)?),

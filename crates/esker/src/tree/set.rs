@@ -98,6 +98,7 @@ struct Numbers {
     next_file: u64,
     next_order: u64,
     last_seqno: SeqNo,
+    ingested_seqno: SeqNo,
     min_wal: u64,
     min_wal_ordinal: u64,
     newest_wal: u64,
@@ -110,6 +111,7 @@ impl Numbers {
         raise(&mut self.next_file, edit.next_file);
         raise(&mut self.next_order, edit.next_order);
         raise(&mut self.last_seqno, edit.last_seqno);
+        raise(&mut self.ingested_seqno, edit.ingested_seqno);
         raise(&mut self.min_wal, edit.min_wal);
         raise(&mut self.min_wal_ordinal, edit.min_wal_ordinal);
         raise(&mut self.newest_wal, edit.newest_wal);
@@ -124,6 +126,7 @@ impl Numbers {
         edit.next_file = Some(self.next_file);
         edit.next_order = Some(self.next_order);
         edit.last_seqno = Some(self.last_seqno);
+        edit.ingested_seqno = Some(self.ingested_seqno).filter(|seqno| *seqno > 0);
         edit.min_wal = Some(self.min_wal);
         edit.min_wal_ordinal = Some(self.min_wal_ordinal);
         edit.newest_wal = Some(self.newest_wal);
@@ -402,14 +405,14 @@ impl VersionSet {
         self.numbers.next_file.max(self.manifest_number + 1)
     }
 
-    /// Returns the largest sequence number in the tables, or 0. After an ingest it may be above
-    /// [`VersionSet::last_seqno`]: the logs may hold older operations that no table has. The table may
-    /// be a compaction's output, which has the entries of the ingested one.
+    /// Returns the largest sequence number in the tables and of all ingests, or 0. After an ingest it
+    /// may be above [`VersionSet::last_seqno`]: the logs may hold older operations that no table has.
     pub fn newest_in_tables(&self) -> SeqNo {
         // A damaged manifest may contain any number.
         let sound = |seqno: &SeqNo| *seqno < SEQNO_MAX - (1 << 34);
         let files = self.forest.files();
-        files.iter().map(|file| file.info.seqno_max).filter(sound).max().unwrap_or(0)
+        let in_tables = files.iter().map(|file| file.info.seqno_max);
+        in_tables.chain([self.numbers.ingested_seqno]).filter(sound).max().unwrap_or(0)
     }
 
     /// Returns a sequence number up to which every operation of a log is in tables.

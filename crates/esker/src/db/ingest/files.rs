@@ -74,7 +74,8 @@ impl Destination<'_> {
         let fs = &self.inner.fs;
         let named = absolute(&**fs, named)?;
         let path = fs.resolve(&named).map_err(|e| Error::io(&named, "open", e))?;
-        refuse_inside_a_store(&**fs, &path, "the file to ingest")?;
+        let dir = path.parent().unwrap_or(&path);
+        refuse_inside_a_store(&**fs, dir, "the file to ingest")?;
         let table = self.open(tree, &path)?;
         let external = table.external()?.clone();
         if table.tree() != 0 || table.info().range_deletes > 0 {

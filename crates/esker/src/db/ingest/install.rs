@@ -230,7 +230,7 @@ fn edit_of(
     places: &Places,
     order: u64,
 ) -> VersionEdit {
-    let mut edit = VersionEdit::default();
+    let mut edit = VersionEdit { ingested_seqno: Some(seqno), ..VersionEdit::default() };
     let own = edit.tree_mut(tree.id);
     own.bounds_added.extend(places.bounds_added.iter().cloned());
     for (file, level) in files.iter().zip(&places.levels) {

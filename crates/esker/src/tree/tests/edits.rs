@@ -71,6 +71,7 @@ fn edit() -> impl Strategy<Value = VersionEdit> {
                 min_wal: n.2,
                 min_wal_ordinal: n.3,
                 newest_wal: n.3,
+                ingested_seqno: n.2,
                 closed_wal: n.0.zip(n.3),
                 next_order: n.4,
                 removed,

@@ -2,9 +2,11 @@
 //! where they are not, and ends where nothing can be reclaimed.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use esker::{Compression, Db, Options, Policy};
+use esker::{Clock, Compression, Db, Options, Policy};
 use esker_testkit::rng::SplitMix64;
 
 const KEYS: u64 = 30_000;
@@ -103,6 +105,48 @@ fn bound_costs_nothing_where_no_key_is_overwritten() {
     // The parts of tables that were pushed down take space, so a few merges come earlier.
     let (bounded, unbounded) = (written(Some(1.6)), written(None));
     assert!(bounded <= unbounded * 11 / 10, "{bounded} and {unbounded}");
+}
+
+/// A clock that the test sets.
+struct Turning(AtomicU64);
+
+impl Clock for Turning {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Puts pairs that live an hour, at a constant rate for four hours. Returns the most bytes of tables
+/// over those of the pairs that live, after the first hour.
+fn expiring(key_of: impl Fn(u64) -> [u8; 8]) -> f64 {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Turning(AtomicU64::new(1_000)));
+    let options = Options { clock: Some(clock.clone()), ..options(Policy::Fluid, Some(1.6)) };
+    let db = Db::open(dir.path(), options).unwrap();
+    let (mut rng, mut value, mut most) = (SplitMix64::new(3), [0; VALUE_BYTES], 0);
+    for step in 0..4 * KEYS {
+        rng.fill(&mut value);
+        db.put_with_ttl(key_of(step), value, HOUR).unwrap();
+        if step % 1_000 == 0 {
+            clock.0.fetch_add(HOUR.as_millis() as u64 * 1_000 / KEYS, Ordering::Relaxed);
+            settle(&db);
+            if step >= KEYS {
+                most = db.metrics().table_bytes.max(most);
+            }
+        }
+    }
+    // Eight bytes of each pair are its time.
+    most as f64 / (KEYS * (VALUE_BYTES as u64 + 16)) as f64
+}
+
+#[test]
+fn expired_pairs_take_no_more_space_than_the_bound() {
+    let in_order = expiring(|n| n.to_be_bytes());
+    let at_random = expiring(key);
+    eprintln!("in order {in_order:.2}, at random {at_random:.2}");
+    assert!(in_order <= 1.3, "{in_order}");
+    assert!(at_random <= 1.6 * TOLERANCE, "{at_random}");
 }
 
 #[test]

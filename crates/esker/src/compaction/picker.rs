@@ -70,7 +70,7 @@ pub(super) fn reclaim(
         return None;
     }
     match is_merge {
-        true if guard.runs.len() > 1 => {
+        true if !guard.runs.is_empty() => {
             Some(context.merge_within(level, guard, guard.runs.len(), WHY))
         }
         true => None,

@@ -6,8 +6,8 @@
 //! its live bytes. While that exceeds a bound, merges come earlier than the policy demands.
 //!
 //! Invariants:
-//! 1. A plan of this file takes at least two runs of a guard of the last level, or moves data down.
-//!    So without writes the plans end, whatever snapshots keep alive.
+//! 1. A plan of this file takes at least two runs of a guard of the last level, or one with pairs that
+//!    have expired while no snapshot keeps them, or moves data down. So without writes the plans end.
 //! 2. A table without a known sample counts as live.
 
 use std::collections::HashSet;
@@ -29,6 +29,14 @@ const RANGES_MAX: usize = 256;
 
 /// A key range that a newer table deletes.
 type DeletedRange = (Vec<u8>, Vec<u8>);
+
+/// The moment of a measurement.
+pub struct Moment {
+    /// The present, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// Whether snapshots may keep pairs that have expired.
+    pub has_snapshots: bool,
+}
 
 /// A guard whose merge, or push, is worth its writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +99,8 @@ struct Walk {
     deleted: Vec<DeletedRange>,
     /// Bits that are zero in the hash of every key that counts.
     mask: u64,
+    /// The moment at which pairs are live.
+    now_ms: u64,
     /// Bytes of the slices that have a sample.
     sampled_bytes: u64,
     /// Bytes of the slices without one.
@@ -101,10 +111,10 @@ struct Walk {
 
 impl Walk {
     /// Walks `slices` with the keys that are sampled in all of their tables.
-    fn over<'a>(slices: impl Iterator<Item = &'a Arc<Fragment>> + Clone) -> Walk {
+    fn over<'a>(now_ms: u64, slices: impl Iterator<Item = &'a Arc<Fragment>> + Clone) -> Walk {
         let bits = |fragment: &Arc<Fragment>| fragment.file.peek(|table| table.sample().0);
         let bits = slices.clone().filter_map(bits).max().unwrap_or(0);
-        let mut walk = Walk { mask: sample_mask(bits), ..Walk::default() };
+        let mut walk = Walk { mask: sample_mask(bits), now_ms, ..Walk::default() };
         slices.for_each(|fragment| walk.add(fragment));
         walk
     }
@@ -119,7 +129,7 @@ impl Walk {
         self.sampled_bytes += fragment.est_bytes();
         for key in part.keys.iter().filter(|key| key.hash & self.mask == 0) {
             self.stored += key.stored_bytes;
-            if !self.seen.contains(&key.hash) {
+            if key.expires_ms > self.now_ms && !self.seen.contains(&key.hash) {
                 self.live += key.live_bytes;
             }
             if key.hides_older {
@@ -165,6 +175,7 @@ pub fn measure(
     version: &Version,
     limits: &TreeLimits,
     bound: f64,
+    moment: &Moment,
     open: &dyn Fn(&Fragment),
 ) -> SpaceUse {
     let files = version.files();
@@ -175,10 +186,11 @@ pub fn measure(
         return settled;
     }
     newest_first(version).for_each(|fragment| open(fragment));
-    let live_bytes = Walk::over(newest_first(version)).live_bytes().max(1);
+    let walk = Walk::over(moment.now_ms, newest_first(version));
+    let live_bytes = walk.live_bytes().max(1);
     let mut space = SpaceUse { table_bytes, live_bytes, candidates: Vec::new() };
     if space.amplification() > begin {
-        space.candidates = candidates(version, limits, begin);
+        space.candidates = candidates(version, limits, begin, moment);
     }
     space
 }
@@ -187,7 +199,8 @@ pub fn measure(
 /// tombstone makes the keys of its largest level dead, and they are most of the bytes.
 fn cannot_exceed(version: &Version, table_bytes: u64, begin: f64) -> bool {
     let has_deletes = |guard: &Guard| {
-        guard.fragments().any(|(_, f)| f.file.info.deletes + f.file.info.range_deletes > 0)
+        let infos = guard.fragments().map(|(_, fragment)| &fragment.file.info);
+        infos.into_iter().any(|info| info.deletes + info.range_deletes + info.expiring > 0)
     };
     let largest_run = |guard: &Arc<Guard>| guard.runs.iter().map(|r| r.bytes()).max().unwrap_or(0);
     let mut distinct_bytes = 0;
@@ -209,15 +222,25 @@ fn newest_first(version: &Version) -> impl Iterator<Item = &Arc<Fragment>> + Clo
 /// Returns the guards to merge or to push. A merge in the last level comes first where it drops at
 /// least what the bound asks for; then a push of what lies above, which brings the keys together;
 /// then any other merge.
-fn candidates(version: &Version, limits: &TreeLimits, begin: f64) -> Vec<Candidate> {
+fn candidates(
+    version: &Version,
+    limits: &TreeLimits,
+    begin: f64,
+    moment: &Moment,
+) -> Vec<Candidate> {
     let deepest = version.deepest_nonempty().unwrap_or(0).max(1);
     let least_gain = ((1.0 - 1.0 / begin) * 1000.0) as u64;
     let mut found = Vec::new();
-    for guard in version.levels[deepest].guards.iter().filter(|guard| guard.runs.len() > 1) {
-        let live = Walk::over(guard.runs.iter().flat_map(|run| run.fragments.iter())).live_bytes();
+    let runs_min = if moment.has_snapshots { 2 } else { 1 };
+    let guards = version.levels[deepest].guards.iter();
+    for guard in guards.filter(|guard| guard.runs.len() >= runs_min) {
+        let live =
+            Walk::over(moment.now_ms, guard.runs.iter().flat_map(|run| run.fragments.iter()))
+                .live_bytes();
         let all = guard.bytes().max(1);
         let gain = all.saturating_sub(live).saturating_mul(1000) / all;
-        if gain > 0 {
+        // Of one run, only what has expired since it was written is reclaimed.
+        if gain >= if guard.runs.len() > 1 { 1 } else { least_gain } {
             let rank = if gain >= least_gain { (2 << 32) + gain } else { gain };
             found.push(Candidate { level: deepest, lo: guard.lo.clone(), is_merge: true, rank });
         }

@@ -8,7 +8,7 @@
 
 use super::state::DbInner;
 use crate::base::sync::atomic::Ordering;
-use crate::compaction::space;
+use crate::compaction::space::{self, Moment};
 use crate::compaction::{BusySet, Plan};
 
 impl DbInner {
@@ -19,6 +19,10 @@ impl DbInner {
             let sizes = self.sizes.load();
             (sizes.memtable_bytes, sizes.debt_limit_bytes)
         };
+        let moment = Moment {
+            now_ms: self.rules.clock.now_if_used_ms(),
+            has_snapshots: self.snapshots.count() > 0,
+        };
         let is_automatic = self.options.load().auto_compaction;
         let (mut measured, mut debt_bytes) = (Vec::new(), 0);
         for tree in self.trees().iter().filter(|_| is_automatic) {
@@ -28,7 +32,8 @@ impl DbInner {
             let open = |fragment: &crate::tree::fragment::Fragment| {
                 let _ = tree.tables.get(&fragment.file);
             };
-            let space = space::measure(version, &tree.limits(memtable_bytes), bound, &open);
+            let limits = tree.limits(memtable_bytes);
+            let space = space::measure(version, &limits, bound, &moment, &open);
             debt_bytes = space.debt_bytes(bound, limit_bytes).max(debt_bytes);
             measured.push((tree.id, bound, space));
         }

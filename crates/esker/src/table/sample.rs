@@ -9,6 +9,7 @@
 //! 2. The keys of a sample are in the order of the table.
 
 use crate::base::coding::{Reader, put_u64, put_varint};
+use crate::base::expiry::NEVER_MS;
 use crate::base::key::Kind;
 
 /// Maximum number of sampled keys in a table.
@@ -31,6 +32,9 @@ pub struct SampledKey {
     pub live_bytes: u64,
     /// Whether older tables hold nothing that the newest state of the key needs.
     pub hides_older: bool,
+    /// Time from which on the newest state needs none of the bytes, in milliseconds since 1970.
+    /// [`NEVER_MS`] if there is none.
+    pub expires_ms: u64,
 }
 
 /// Returns the bits of a hash that are zero in a sample that tests `bits` bits.
@@ -53,18 +57,31 @@ impl Default for SampleBuilder {
 }
 
 impl SampleBuilder {
-    /// Adds an entry. `hash` is the hash of its key, `place_bytes` the bytes before it.
+    /// Adds an entry. `hash` is the hash of its key, `place_bytes` the bytes before it, `expires_ms` its
+    /// time if it expires.
     #[inline]
-    pub(super) fn add(&mut self, hash: u64, place_bytes: u64, kind: Kind, bytes: u64) {
+    pub(super) fn add(
+        &mut self,
+        hash: u64,
+        place_bytes: u64,
+        (kind, expires_ms): (Kind, Option<u64>),
+        bytes: u64,
+    ) {
         if hash & mask(self.bits) == 0 {
-            self.add_sampled(hash, place_bytes, kind, bytes);
+            self.add_sampled(hash, place_bytes, (kind, expires_ms), bytes);
         } else {
             self.last = None;
         }
     }
 
     #[cold]
-    fn add_sampled(&mut self, hash: u64, place_bytes: u64, kind: Kind, bytes: u64) {
+    fn add_sampled(
+        &mut self,
+        hash: u64,
+        place_bytes: u64,
+        (kind, expires_ms): (Kind, Option<u64>),
+        bytes: u64,
+    ) {
         if self.last != Some(hash) {
             while self.keys.len() == KEYS_MAX && self.bits < BITS_MAX {
                 self.bits += 1;
@@ -76,8 +93,14 @@ impl SampleBuilder {
                 return;
             }
             self.last = Some(hash);
-            let (stored_bytes, live_bytes, hides_older) = (0, 0, false);
-            self.keys.push(SampledKey { hash, place_bytes, stored_bytes, live_bytes, hides_older });
+            self.keys.push(SampledKey {
+                hash,
+                place_bytes,
+                stored_bytes: 0,
+                live_bytes: 0,
+                hides_older: false,
+                expires_ms: expires_ms.unwrap_or(NEVER_MS),
+            });
         }
         let Some(key) = self.keys.last_mut() else { return };
         key.stored_bytes += bytes;
@@ -97,7 +120,12 @@ impl SampleBuilder {
             put_u64(&mut out, key.hash);
             put_varint(&mut out, key.place_bytes - place);
             put_varint(&mut out, key.stored_bytes);
-            put_varint(&mut out, key.live_bytes << 1 | u64::from(key.hides_older));
+            let expires = key.expires_ms != NEVER_MS;
+            let flags = u64::from(key.hides_older) | u64::from(expires) << 1;
+            put_varint(&mut out, key.live_bytes << 2 | flags);
+            if expires {
+                put_varint(&mut out, key.expires_ms);
+            }
             place = key.place_bytes;
         }
         out
@@ -117,8 +145,15 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(u32, Vec<SampledKey>)> {
         place = place.checked_add(reader.varint()?)?;
         let stored_bytes = reader.varint()?;
         let live = reader.varint()?;
-        let (live_bytes, hides_older) = (live >> 1, live & 1 == 1);
-        keys.push(SampledKey { hash, place_bytes: place, stored_bytes, live_bytes, hides_older });
+        let expires_ms = if live & 2 == 0 { NEVER_MS } else { reader.varint()? };
+        keys.push(SampledKey {
+            hash,
+            place_bytes: place,
+            stored_bytes,
+            live_bytes: live >> 2,
+            hides_older: live & 1 == 1,
+            expires_ms,
+        });
     }
     let fits = |key: &SampledKey| key.hash & mask(bits) == 0 && key.live_bytes <= key.stored_bytes;
     let is_valid = (BITS_MIN..=BITS_MAX).contains(&bits) && (1..=KEYS_MAX).contains(&keys.len());
@@ -133,16 +168,17 @@ mod tests {
     fn sample_has_versions_of_each_key_in_order() {
         let mut builder = SampleBuilder::default();
         // Newest first: a put over a put, operands over a put, a delete over a put, an operand alone.
-        builder.add(16, 0, Kind::Put, 10);
-        builder.add(16, 10, Kind::Put, 20);
-        builder.add(7, 30, Kind::Put, 99);
-        builder.add(32, 129, Kind::Merge, 5);
-        builder.add(32, 134, Kind::Merge, 6);
-        builder.add(32, 140, Kind::Put, 30);
-        builder.add(32, 170, Kind::Put, 40);
-        builder.add(48, 210, Kind::Delete, 3);
-        builder.add(48, 213, Kind::Put, 50);
-        builder.add(64, 263, Kind::Merge, 4);
+        builder.add(16, 0, (Kind::Put, None), 10);
+        builder.add(16, 10, (Kind::Put, None), 20);
+        builder.add(7, 30, (Kind::Put, None), 99);
+        builder.add(32, 129, (Kind::Merge, None), 5);
+        builder.add(32, 134, (Kind::Merge, None), 6);
+        builder.add(32, 140, (Kind::Put, None), 30);
+        builder.add(32, 170, (Kind::Put, None), 40);
+        builder.add(48, 210, (Kind::Delete, None), 3);
+        builder.add(48, 213, (Kind::Put, None), 50);
+        builder.add(64, 263, (Kind::Merge, None), 4);
+        builder.add(80, 267, (Kind::PutExpiring, Some(99)), 6);
         let bytes = builder.encode();
         let (bits, keys) = decode(&bytes).unwrap();
         assert_eq!((bits, &keys), (BITS_MIN, &builder.keys));
@@ -155,7 +191,9 @@ mod tests {
             (32, 129, 81, 41, true),
             (48, 210, 53, 0, true),
             (64, 263, 4, 4, false),
+            (80, 267, 6, 6, true),
         ];
+        assert_eq!((keys[3].expires_ms, keys[4].expires_ms), (NEVER_MS, 99));
         assert_eq!(seen, expected);
         for len in 1..bytes.len() {
             // A prefix is refused, or it is the sample of fewer keys.
@@ -176,7 +214,7 @@ mod tests {
         let mut builder = SampleBuilder::default();
         for n in 0..100_000_u64 {
             let hash = n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
-            builder.add(hash, n * 10, Kind::Put, 10);
+            builder.add(hash, n * 10, (Kind::Put, None), 10);
         }
         let (bits, keys) = decode(&builder.encode()).unwrap();
         assert!((KEYS_MAX / 3..=KEYS_MAX).contains(&keys.len()), "{}", keys.len());

@@ -46,13 +46,15 @@ impl Summary {
     pub(super) fn add(&mut self, key: &[u8], seqno: SeqNo, kind: Kind, value: &[u8]) {
         let info = &mut self.info;
         let bytes = (key.len() + value.len()) as u64;
-        self.sample.add(checksum(key, SAMPLE_SEED), info.raw_bytes, kind, bytes);
+        let expires_ms = (kind == Kind::PutExpiring).then(|| expiry::split(value).0);
+        let hash = checksum(key, SAMPLE_SEED);
+        self.sample.add(hash, info.raw_bytes, (kind, expires_ms), bytes);
         info.entries += 1;
         match kind {
             Kind::Delete => info.deletes += 1,
             Kind::PutExpiring => {
                 info.expiring += 1;
-                self.latest_ms = self.latest_ms.max(expiry::split(value).0);
+                self.latest_ms = self.latest_ms.max(expires_ms.unwrap_or(NEVER_MS));
             }
             _ => self.latest_ms = NEVER_MS,
         }

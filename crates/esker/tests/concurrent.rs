@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::tiny_options;
+use common::bounded_options;
 use esker::fs::MemFs;
 use esker::{Batch, Db, Durability, MemtableKind, Options, Policy, WalIo, WriteOptions};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -81,14 +81,14 @@ fn transfers(options: Options) {
 fn readers_never_see_partial_batch() {
     for &memtable_kind in MemtableKind::ALL {
         for policy in [Policy::Fluid, Policy::Leveled] {
-            transfers(Options { memtable_kind, policy, ..tiny_options() });
+            transfers(Options { memtable_kind, policy, ..bounded_options() });
         }
     }
 }
 
 #[test]
 fn threads_read_their_own_writes_during_background_work() {
-    let options = Options { background_threads: Some(2), ..tiny_options() };
+    let options = Options { background_threads: Some(2), ..bounded_options() };
     let db = Db::open_on(MemFs::new(), "/db", options).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
@@ -128,7 +128,7 @@ fn threads_read_their_own_writes_during_background_work() {
 
 #[test]
 fn sync_writers_share_syncs() {
-    let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
+    let db = Db::open_on(MemFs::new(), "/db", bounded_options()).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
             let db = &db;
@@ -147,7 +147,7 @@ fn sync_writers_share_syncs() {
 #[test]
 fn stores_in_one_process_are_independent() {
     let fs = MemFs::new();
-    let open = |name: &str| Db::open_on(fs.clone(), name, tiny_options()).unwrap();
+    let open = |name: &str| Db::open_on(fs.clone(), name, bounded_options()).unwrap();
     let (a, b) = (open("/a"), open("/b"));
     for i in 0..2_000u32 {
         a.put(i.to_be_bytes(), "a").unwrap();
@@ -162,7 +162,7 @@ fn stores_in_one_process_are_independent() {
 
 #[test]
 fn cache_size_and_policy_change_during_reads() {
-    let db = Db::open_on(MemFs::new(), "/db", tiny_options()).unwrap();
+    let db = Db::open_on(MemFs::new(), "/db", bounded_options()).unwrap();
     for i in 0..5_000u32 {
         db.put(i.to_be_bytes(), [i as u8; 30]).unwrap();
     }
@@ -272,7 +272,7 @@ fn concurrent_mixed_operations_on_real_files() {
             background_threads: Some(2),
             sync_every_ms: 2,
             scrub_bytes_per_second: 1 << 20,
-            ..tiny_options()
+            ..bounded_options()
         });
     }
 }
@@ -284,7 +284,7 @@ fn concurrent_mixed_operations_on_real_files() {
 fn callers_of_store_without_threads_run_one_job_at_a_time() {
     for round in 0..8u64 {
         let fs = MemFs::new();
-        let options = Options { background_threads: Some(0), ..tiny_options() };
+        let options = Options { background_threads: Some(0), ..bounded_options() };
         let db = Db::open_on(fs.clone(), "/db", options.clone()).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4u64 {
@@ -315,7 +315,7 @@ fn callers_of_store_without_threads_run_one_job_at_a_time() {
 fn full_memtable_refuses_writes_of_every_thread() {
     const MEMTABLE_BYTES: u64 = 8 << 20;
     let fs = FaultFs::new(MemFs::new());
-    let options = Options { memtable_size_bytes: Some(MEMTABLE_BYTES), ..tiny_options() };
+    let options = Options { memtable_size_bytes: Some(MEMTABLE_BYTES), ..bounded_options() };
     let db = Db::open_on(fs.clone(), "/db", options).unwrap();
     fs.arm(Fault::for_ever(OpMask::of(&[Op::Create]), 1, FaultKind::NoSpace).on(".sst"));
     let put = |key: u32| db.put(key.to_be_bytes(), [7; 100]);
@@ -360,7 +360,7 @@ fn files_released_last_by_reader_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().canonicalize().unwrap().join("db");
     for outlives in [false, true] {
-        let db = Db::open(&place, tiny_options()).unwrap();
+        let db = Db::open(&place, bounded_options()).unwrap();
         let fill = |value: u8| {
             (0..3_000u32).for_each(|key| db.put(key.to_be_bytes(), [value; 50]).unwrap());
             db.compact_range(None, None).unwrap();

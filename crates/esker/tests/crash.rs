@@ -9,7 +9,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{files, image, in_order, pairs, tiny_options};
+use common::{bounded_options, files, image, in_order, pairs};
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::{Batch, Db, Durability, ErrorKind, KeyOrder, Options, WriteOptions};
@@ -18,7 +18,7 @@ type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Returns options under which nothing is flushed without a request.
 fn lazy_options() -> Options {
-    Options { memtable_size_bytes: Some(1 << 20), ..tiny_options() }
+    Options { memtable_size_bytes: Some(1 << 20), ..bounded_options() }
 }
 
 /// Returns a store's files after its last write, and its content after each write. The files are
@@ -156,7 +156,7 @@ fn damage_in_synced_log_record_is_reported() {
 fn whole_store() -> (Vec<(String, Vec<u8>)>, Pairs) {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
-    let options = Options { memtable_size_bytes: Some(4 << 10), ..tiny_options() };
+    let options = Options { memtable_size_bytes: Some(4 << 10), ..bounded_options() };
     let db = Db::open_on(fs.clone(), dir, options).unwrap();
     for i in 0..60u32 {
         db.put(format!("key{:03}", i * 7 % 60), vec![b'a' + (i % 26) as u8; 40]).unwrap();
@@ -183,7 +183,7 @@ fn flipped_byte_in_any_file_never_gives_wrong_data() {
             bad[index].1[at] ^= 1 << (at % 8);
             let count = detected.entry(kind.clone()).or_default();
             count.0 += 1;
-            let Ok(db) = Db::open_on(image(dir, &bad), dir, tiny_options()) else {
+            let Ok(db) = Db::open_on(image(dir, &bad), dir, bounded_options()) else {
                 count.1 += 1;
                 continue;
             };
@@ -240,7 +240,7 @@ fn truncated_or_missing_file_is_detected() {
         }
         let mut missing = all.clone();
         missing.remove(index);
-        let opened = Db::open_on(image(dir, &missing), dir, tiny_options());
+        let opened = Db::open_on(image(dir, &missing), dir, bounded_options());
         if let Ok(db) = opened {
             assert!(name.ends_with(".sst"), "the missing file {name} was not reported");
             assert!(!db.verify(&mut |_, _| {}).unwrap().is_whole(), "{name}");
@@ -249,7 +249,7 @@ fn truncated_or_missing_file_is_detected() {
         for len in [0, all[index].1.len() / 2, all[index].1.len().saturating_sub(1)] {
             let mut short = all.clone();
             short[index].1.truncate(len);
-            if let Ok(db) = Db::open_on(image(dir, &short), dir, tiny_options()) {
+            if let Ok(db) = Db::open_on(image(dir, &short), dir, bounded_options()) {
                 check_never_wrong(&db, &want, &name, len);
             }
         }
@@ -260,12 +260,12 @@ fn truncated_or_missing_file_is_detected() {
 fn interrupted_creation_is_restarted() {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
-    Db::open_on(fs.clone(), dir, tiny_options()).unwrap().close().unwrap();
+    Db::open_on(fs.clone(), dir, bounded_options()).unwrap().close().unwrap();
     let all = files(&*fs, dir);
     // Without CURRENT and without a log, no store existed.
     let young: Vec<_> =
         all.into_iter().filter(|(n, _)| n != "CURRENT" && !n.ends_with(".wal")).collect();
-    let db = Db::open_on(image(dir, &young), dir, tiny_options()).unwrap();
+    let db = Db::open_on(image(dir, &young), dir, bounded_options()).unwrap();
     db.put("k", "v").unwrap();
 }
 
@@ -275,11 +275,11 @@ fn missing_current_file_is_an_error_not_a_new_store() {
     let dir = Path::new("/db");
     let headless: Vec<_> = all.into_iter().filter(|(n, _)| n != "CURRENT").collect();
     let fs = image(dir, &headless);
-    let error = Db::open_on(fs.clone(), dir, tiny_options()).expect_err("data without CURRENT");
+    let error = Db::open_on(fs.clone(), dir, bounded_options()).expect_err("data without CURRENT");
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     // Repair restores the content of the tables and logs.
-    Db::repair_on(fs.clone(), dir, tiny_options()).unwrap();
-    let db = Db::open_on(fs, dir, tiny_options()).unwrap();
+    Db::repair_on(fs.clone(), dir, bounded_options()).unwrap();
+    let db = Db::open_on(fs, dir, bounded_options()).unwrap();
     assert_eq!(db.get("tail").unwrap().as_deref(), Some(b"in the log".as_slice()));
 }
 

@@ -9,7 +9,7 @@ mod common;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use common::{Pair, tiny_options};
+use common::{Pair, bounded_options};
 use esker::{
     BlockLayout, CachePolicy, Comparator, Compression, IndexSearch, KeyOrder, MemtableKind,
     Options, Policy,
@@ -53,7 +53,7 @@ fn every_combination_of_structures_matches_map() {
                             restart_interval: 1 + seed % 5,
                             filter_bits_per_key: [10.0, 0.0, 3.5][seed as usize % 3],
                             keep_files_open: !seed.is_multiple_of(4),
-                            ..tiny_options()
+                            ..bounded_options()
                         };
                         run(options, seed, 300, 250);
                     }
@@ -66,7 +66,7 @@ fn every_combination_of_structures_matches_map() {
 #[test]
 fn long_runs_reach_deep_levels() {
     for (index, &policy) in Policy::ALL.iter().enumerate() {
-        run(Options { policy, ..tiny_options() }, 77 + index as u64, 4_000, 12_000);
+        run(Options { policy, ..bounded_options() }, 77 + index as u64, 4_000, 12_000);
     }
 }
 
@@ -88,7 +88,7 @@ fn custom_orders_match_sorted_list() {
         for (index, &policy) in Policy::ALL.iter().enumerate() {
             for &memtable_kind in MemtableKind::ALL {
                 let key_order = order.clone();
-                let options = Options { policy, memtable_kind, key_order, ..tiny_options() };
+                let options = Options { policy, memtable_kind, key_order, ..bounded_options() };
                 run(options, 500 + index as u64, 500, 1_500);
             }
         }
@@ -97,7 +97,7 @@ fn custom_orders_match_sorted_list() {
 
 #[test]
 fn policy_changes_while_store_is_used() {
-    let mut pair = Pair::new(tiny_options(), 4242, 2_000);
+    let mut pair = Pair::new(bounded_options(), 4242, 2_000);
     for round in 0..20 {
         let policy = Policy::ALL[round % Policy::ALL.len()];
         pair.db().set_options(&[("policy", policy.name())]).unwrap();
@@ -143,7 +143,7 @@ proptest! {
             base_rewrite_ratio,
             background_threads: Some(threads),
             frozen_memtables_max: 1 + (words[6] as u64 % 3),
-            ..tiny_options()
+            ..bounded_options()
         };
         run(options, seed, 1_000, 1_500);
     }

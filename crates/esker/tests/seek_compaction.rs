@@ -18,6 +18,7 @@ fn open(merge_on_seeks: bool) -> Db {
         memtable_size_bytes: Some(1 << 20),
         merge_on_seeks,
         rest_compaction: false,
+        space_amplification_max: None,
         background_threads: Some(1),
         // A memtable of `KEYS` keys is large enough for a flush because of seeks.
         thresholds: Thresholds::small(),

@@ -94,7 +94,9 @@ impl Table {
         let mut tombstones = Vec::new();
         // `Meta::read` has already validated the encoding.
         let _ = decode_range_deletes(&meta.tombstones, |tombstone| tombstones.push(tombstone));
-        if state.summary.sample() != meta.properties.sample {
+        // Tables of earlier versions have no sample.
+        let sample = &meta.properties.sample;
+        if !sample.is_empty() && state.summary.sample() != *sample {
             let message = "the sample of keys in the properties is not that of the entries";
             return Err(Error::corruption(&self.source.path, meta.properties_at, message));
         }

@@ -43,6 +43,8 @@ pub fn tiny_options() -> Options {
         background_threads: Some(1),
         // `rest.rs` tests it.
         rest_compaction: false,
+        // `space_bound.rs` tests it, and models and crashes of stores with it.
+        space_amplification_max: None,
         // `info_log.rs` tests them.
         log_file: false,
         status_file: false,
@@ -50,6 +52,11 @@ pub fn tiny_options() -> Options {
         runtime: runtime_by_variable(),
         ..Options::default()
     }
+}
+
+/// Returns the same options with a bound on space, which merges much.
+pub fn bounded_options() -> Options {
+    Options { space_amplification_max: Some(1.3), ..tiny_options() }
 }
 
 /// Returns one runtime for all stores of the process, if the variable `ESKER_WITH_RUNTIME` is set.

@@ -153,10 +153,10 @@ fn sorted_load_of_a_dump_keeps_keyspaces_and_a_cut_dump_loads_nothing() {
     for key in ["x", "y", "z"] {
         dir.ok(&["put", "db", key, "2", "--keyspace", "other"]);
     }
-    let dump = dir.ok(&["dump", "db"]);
+    let dump = dir.ok(&["dump", "db", "--all-keyspaces"]);
     dir.file("all.dump", &dump);
     dir.ok(&["load", "copy", "all.dump", "--sorted"]);
-    assert_eq!(dir.ok(&["dump", "copy"]), dump);
+    assert_eq!(dir.ok(&["dump", "copy", "--all-keyspaces"]), dump);
     let cut = &dump[..dump.len() - 20];
     dir.file("cut.dump", cut);
     let ran = dir.run(&["load", "half", "cut.dump", "--sorted"]);

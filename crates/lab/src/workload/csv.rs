@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(found.pairs, [pair("a", "one,\ntwo"), pair("c", "\"q\"")]);
         let lines: Vec<u64> = found.bad_rows.iter().map(|bad| bad.line).collect();
         assert_eq!(lines, [4, 5]);
-        assert!(found.bad_rows[0].why.contains("2 fields"), "{:?}", found.bad_rows);
+        assert!(found.bad_rows[0].why.contains("number of fields: 2"), "{:?}", found.bad_rows);
     }
 
     #[test]

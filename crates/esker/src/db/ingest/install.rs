@@ -26,7 +26,7 @@ use crate::db::keyspace::dropped;
 use crate::db::stall_list::StallCause;
 use crate::db::state::DbInner;
 use crate::db::tree::Tree;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::table::write_stamp;
 use crate::tree::edit::{AddedFile, AddedSlice, VersionEdit};
@@ -203,9 +203,14 @@ impl DbInner {
         if files.iter().any(|file| file.info.expiring > 0) {
             self.rules.clock.mark_used();
         }
+        versions.check_sound()?;
         let forest = versions.apply(edit).map_err(|error| {
-            // A manifest that failed may have the edit.
-            let is_unchanged = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
+            let is_unchanged = versions.check_sound().is_ok();
+            if !is_unchanged {
+                // The manifest may have the edit. A later write must not become durable beside an
+                // ingest of which nobody knows whether it is.
+                writer.poisoned.get_or_insert_with(|| error.clone());
+            }
             Refused { error, is_unchanged }
         })?;
         self.emit_created(&created);

@@ -2,13 +2,13 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`env`] | arguments, results and exceptions of a call; the macro that declares a function |
-//! | [`handle`] | Rust objects that Java holds as numbers |
-//! | [`part`] | reads and writes of a store or of one of its keyspaces |
-//! | [`store`] | opening, closing, options and maintenance of stores; runtimes |
-//! | [`batch`] | the packed form of a batch |
-//! | [`snapshot`], [`iter`], [`transaction`] | the objects of these names |
-//! | [`backup`] | checkpoints, backups, and work on stores that are not open |
+//! | `env` | arguments, results and exceptions of a call; the macro that declares a function |
+//! | `handle` | Rust objects that Java holds as numbers |
+//! | `part` | reads and writes of a store or of one of its keyspaces |
+//! | `store` | opening, closing, options and maintenance of stores; runtimes |
+//! | `batch` | the packed form of a batch |
+//! | `snapshot`, `iter`, `transaction` | the objects of these names |
+//! | `backup` | checkpoints, backups, and work on stores that are not open |
 //!
 //! Invariants:
 //! 1. A panic becomes an exception at each entry.

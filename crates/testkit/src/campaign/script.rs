@@ -253,7 +253,7 @@ impl Maker {
             (change, Maker::change),
             (transact, Maker::transact),
             (resolve, |m| Step::Resolve(!m.rng.chance(3))),
-            (12, Maker::ingest),
+            (if self.theme == Theme::Logs { 0 } else { 12 }, Maker::ingest),
             (30, |_| Step::Read),
         ]
     }

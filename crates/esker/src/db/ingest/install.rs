@@ -5,18 +5,16 @@
 //! come between them.
 //!
 //! Invariants:
-//! 1. No memtable has an older entry in the key range of a table when the table is installed. Such
-//!    memtables are flushed first: reads find what is newer first.
+//! 1. Everything older is in tables when the tables are installed. So reads find what is newer first,
+//!    and no damage to a log can take away what came before an ingest that the manifest has.
 //! 2. The number is used up even if the installation fails: the manifest may have it.
-//! 3. Every earlier write is durable before the manifest names the tables, so that a crash does not
-//!    keep an ingest and lose what was written before it.
+//! 3. Every earlier write is durable before the manifest names the tables.
 //! 4. The tables are in the read state before their number is visible, and they leave the empty-range
 //!    hints before that, too.
 
 use std::sync::Arc;
 
-use crate::base::cursor::Cursor;
-use crate::base::key::{SEQNO_MAX, SeqNo};
+use crate::base::key::SeqNo;
 use crate::base::keyspace::KeyspaceState;
 use crate::base::sync::atomic::Ordering;
 use crate::base::workers::JobClass;
@@ -55,30 +53,6 @@ impl From<Error> for Refused {
     }
 }
 
-/// Returns whether a memtable has an entry or a range tombstone in the key range of one of the
-/// tables, which are disjoint and in key order.
-fn overlaps(memtable: &Memtable, files: &[NewFile]) -> Result<bool> {
-    let order = memtable.order();
-    if memtable.has_entries() {
-        let mut cursor = memtable.cursor();
-        for file in files {
-            cursor.seek(&file.info.smallest, SEQNO_MAX)?;
-            if cursor.valid() && order.compare(cursor.key(), &file.info.largest).is_le() {
-                return Ok(true);
-            }
-        }
-    }
-    let sets = memtable.range_delete_sets();
-    Ok(sets.iter().any(|set| {
-        files.iter().any(|file| {
-            set.iter().any(|deleted| {
-                order.compare(deleted.start, &file.info.largest).is_le()
-                    && order.compare(&file.info.smallest, deleted.end).is_lt()
-            })
-        })
-    }))
-}
-
 impl DbInner {
     /// Makes `files`, which are in the directory and durable, part of `tree`. They are disjoint and in
     /// key order. `keyspace` is that of the entries, unless it is the default one.
@@ -90,12 +64,12 @@ impl DbInner {
     ) -> std::result::Result<Installed, Refused> {
         self.check_writable()?;
         // Memtables that wait for their flush anyway: no writer needs to wait for that.
-        self.wait_flushed(self.overlapping_frozen(tree, files)?.as_ref())?;
+        self.wait_flushed(self.newest_frozen().as_ref())?;
         let (installed, seqno) = {
             let mut writer = self.committer.lock();
             self.check_writable()?;
             self.check_no_slots()?;
-            let has_flushed = self.flush_overlapping(&mut writer, tree, files)?;
+            let has_flushed = self.flush_older(&mut writer)?;
             writer.sync_logs(self)?;
             let seqno = writer.next_seqno;
             for file in files {
@@ -128,39 +102,19 @@ impl DbInner {
         names::table_path(&self.dir, file.number)
     }
 
-    /// Returns the newest immutable memtables that overlap the tables, by their memtable of tree 0.
-    fn overlapping_frozen(&self, tree: &Tree, files: &[NewFile]) -> Result<Option<Arc<Memtable>>> {
-        let frozen: Vec<_> = {
-            let queue = self.queue.lock();
-            queue.frozen.iter().map(|frozen| frozen.memtables.clone()).collect()
-        };
-        for memtables in frozen.iter().rev() {
-            if let Some(memtable) = memtables.of(tree.id)
-                && overlaps(memtable, files)?
-            {
-                return Ok(Some(memtables.main.clone()));
-            }
-        }
-        Ok(None)
+    /// Returns the memtable of tree 0 that was frozen last and waits for its flush.
+    fn newest_frozen(&self) -> Option<Arc<Memtable>> {
+        self.queue.lock().frozen.back().map(|frozen| frozen.memtables.main.clone())
     }
 
-    /// Flushes the memtables that overlap the tables. Returns whether the active one was among them.
-    fn flush_overlapping(
-        &self,
-        writer: &mut WriterState,
-        tree: &Tree,
-        files: &[NewFile],
-    ) -> Result<bool> {
-        let active = writer.memtables.of(tree.id).cloned();
-        let is_active = match &active {
-            Some(memtable) => overlaps(memtable, files)?,
-            None => false,
-        };
+    /// Flushes the memtables. Returns whether the active one had something.
+    fn flush_older(&self, writer: &mut WriterState) -> Result<bool> {
+        let is_active = !writer.memtables.is_empty();
         if is_active {
             self.retry_with_space(|| self.freeze(writer))?;
         }
-        let Some(last) = self.overlapping_frozen(tree, files)? else { return Ok(is_active) };
-        let text = "an ingest waits for the flush of a memtable with keys in its range";
+        let Some(last) = self.newest_frozen() else { return Ok(is_active) };
+        let text = "an ingest waits for the flush of what was written before";
         let stall = (!self.is_manual_background())
             .then(|| self.begin_stall(StallCause::Flush(text), &mut self.queue.lock()));
         let flushed = self.wait_flushed(Some(&last));

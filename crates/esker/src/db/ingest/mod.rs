@@ -80,8 +80,8 @@ pub struct IngestReport {
     pub bytes: u64,
     /// Number of tables in each level.
     pub levels: [u64; LEVELS],
-    /// Whether the call made the active memtable immutable and waited for its flush, because it had
-    /// keys in the range of a table.
+    /// Whether the call made the active memtable immutable and waited for its flush, because it was not
+    /// empty. What was written before an ingest is in tables when the ingest is.
     pub flushed: bool,
 }
 
@@ -147,7 +147,7 @@ impl Db {
     /// any other write. Nothing goes through the log, and the files are neither read again nor
     /// rewritten: each takes the deepest level in which nothing newer is above it.
     ///
-    /// The call waits for no compaction. If the active memtable has keys in the range of a file, the
+    /// The call waits for no compaction. If something was written since the last flush, the
     /// call flushes it and waits for that one flush, and for flushes that were already due. Writers
     /// wait meanwhile; [`Db::stall`] says why.
     ///

@@ -24,7 +24,7 @@ bindings)
     step scripts/node.sh pack
     step scripts/java.sh test
     step scripts/dropin.sh
-    step env SEQUENCES=50 scripts/rocksdb-suite.sh
+    step env SEQUENCES=25 scripts/rocksdb-suite.sh
     exit 0
     ;;
 engine)
@@ -34,7 +34,7 @@ engine)
     step scripts/package.sh
     step env QUICK=yes scripts/mapped.sh
     step env QUICK=yes scripts/crash.sh
-    step scripts/schedules.sh
+    step env SCHEDULES=4000 scripts/schedules.sh
     step scripts/portable.sh
     step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
     exit 0

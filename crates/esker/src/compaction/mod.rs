@@ -101,6 +101,17 @@ impl TreeLimits {
         self.shape.split_last_bytes
     }
 
+    /// Returns whether a slice of `bytes` that comes to `level` without a rewrite begins a guard, where
+    /// `last` is the last level. Half a flush suffices, so that the output of small memtables does not
+    /// pile up as runs of one guard.
+    pub fn begins_guard(&self, level: usize, last: usize, bytes: u64) -> bool {
+        let shape = &self.shape;
+        let split = if level >= last { shape.split_last_bytes } else { shape.split_inner_bytes };
+        let flush_bytes = self.memtable_bytes.min(self.file_size_max_bytes) / 2;
+        let enough_bytes = self.guard_piece_min_bytes.min(flush_bytes);
+        split.is_some() && (shape.wants_one_run() || bytes >= enough_bytes)
+    }
+
     /// Returns the approximate size of level 0 when it is pushed, in bytes.
     pub fn push_bytes(&self) -> u64 {
         self.memtable_bytes * self.l0_runs_max as u64
@@ -154,6 +165,13 @@ pub struct Shape {
     pub split_inner_bytes: Option<u64>,
     /// Size of new guards of the last level, in bytes. `None`: one guard per level.
     pub split_last_bytes: Option<u64>,
+}
+
+impl Shape {
+    /// Returns whether the policy wants one run in each guard of some level.
+    pub fn wants_one_run(&self) -> bool {
+        self.push_inner == Push::Merge || self.last == Last::OneRun
+    }
 }
 
 /// Kind of a plan.

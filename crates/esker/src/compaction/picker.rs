@@ -347,19 +347,10 @@ impl PickContext<'_> {
             })
         };
         let target = (level + 1..=deepest).take_while(|t| clear(*t)).last()?;
-        let split = if target >= self.last_level() {
-            self.shape.split_last_bytes
-        } else {
-            self.shape.split_inner_bytes
-        };
-        // Half a flush suffices for a guard bound, so that the output of small memtables does not
-        // pile up as runs of one guard.
-        let flush = self.limits.memtable_bytes.min(self.limits.file_size_max_bytes) / 2;
-        let enough = self.limits.guard_piece_min_bytes.min(flush);
-        let one_run = self.shape.push_inner == Push::Merge || self.shape.last == Last::OneRun;
+        let last = self.last_level();
         let bounds_added = sorted
             .iter()
-            .filter(|i| split.is_some() && (one_run || i.fragment.est_bytes() >= enough))
+            .filter(|i| self.limits.begins_guard(target, last, i.fragment.est_bytes()))
             .map(|i| i.fragment.first(order).to_vec())
             .collect();
         Some(Plan {

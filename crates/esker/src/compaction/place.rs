@@ -8,7 +8,7 @@
 //! 2. A running compaction cannot move older data of the table's keys above the table: its inputs in
 //!    the levels down to the place do not overlap the table, and its output is not above its inputs.
 
-use super::{Last, Push, TreeLimits};
+use super::TreeLimits;
 use crate::metrics::LEVELS;
 use crate::tree::version::Version;
 
@@ -76,16 +76,11 @@ fn add_bounds(
     table: &PlacedTable<'_>,
     bounds: &mut Vec<(usize, Vec<u8>)>,
 ) {
-    let shape = limits.shape();
-    let split = if level == bottom { shape.split_last_bytes } else { shape.split_inner_bytes };
-    let one_run = shape.push_inner == Push::Merge || shape.last == Last::OneRun;
-    let flush_bytes = limits.memtable_bytes.min(limits.file_size_max_bytes) / 2;
-    let enough_bytes = limits.guard_piece_min_bytes.min(flush_bytes);
-    if level == 0 || split.is_none() || !(one_run || table.size_bytes >= enough_bytes) {
+    if level == 0 || !limits.begins_guard(level, bottom, table.size_bytes) {
         return;
     }
     bounds.push((level, table.smallest.to_vec()));
-    if one_run {
+    if limits.shape().wants_one_run() {
         let order = version.order();
         let guard = version.guard_of(level, table.largest);
         let behind = guard.fragments().map(|(_, fragment)| fragment.first(order));

@@ -112,7 +112,7 @@ struct Walk {
 impl Walk {
     /// Walks `slices` with the keys that are sampled in all of their tables.
     fn over<'a>(now_ms: u64, slices: impl Iterator<Item = &'a Arc<Fragment>> + Clone) -> Walk {
-        let bits = |fragment: &Arc<Fragment>| fragment.file.peek(|table| table.sample().0);
+        let bits = |fragment: &Arc<Fragment>| fragment.file.peek(Table::sample_bits);
         let bits = slices.clone().filter_map(bits).max().unwrap_or(0);
         let mut walk = Walk { mask: sample_mask(bits), now_ms, ..Walk::default() };
         slices.for_each(|fragment| walk.add(fragment));
@@ -199,8 +199,8 @@ pub fn measure(
 /// tombstone makes the keys of its largest level dead, and they are most of the bytes.
 fn cannot_exceed(version: &Version, table_bytes: u64, begin: f64) -> bool {
     let has_deletes = |guard: &Guard| {
-        let infos = guard.fragments().map(|(_, fragment)| &fragment.file.info);
-        infos.into_iter().any(|info| info.deletes + info.range_deletes + info.expiring > 0)
+        let mut infos = guard.fragments().map(|(_, fragment)| &fragment.file.info);
+        infos.any(|info| info.deletes + info.range_deletes + info.expiring > 0)
     };
     let largest_run = |guard: &Arc<Guard>| guard.runs.iter().map(|r| r.bytes()).max().unwrap_or(0);
     let mut distinct_bytes = 0;

@@ -22,13 +22,16 @@ impl SpaceBound {
         self.debt_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the estimated live bytes of the tables, and the bytes over the bounds.
-    pub fn live_and_surplus_bytes(&self) -> (u64, u64) {
-        let trees = self.trees.lock();
+    /// Returns the estimated live bytes of the tables.
+    pub fn live_bytes(&self) -> u64 {
+        self.trees.lock().iter().map(|(.., space)| space.live_bytes).sum()
+    }
+
+    /// Returns the bytes of the tables over their bounds.
+    pub fn surplus_bytes(&self) -> u64 {
         let surplus = |(_, bound, space): &(TreeId, f64, SpaceUse)| {
             space.table_bytes.saturating_sub((space.live_bytes as f64 * bound) as u64)
         };
-        let live = trees.iter().map(|(.., space)| space.live_bytes).sum();
-        (live, trees.iter().map(surplus).sum())
+        self.trees.lock().iter().map(surplus).sum()
     }
 }

@@ -111,7 +111,7 @@ impl DbInner {
         }
         let (cause, bytes) = if self.space_bound.debt_bytes() >= bytes {
             let cause = "the tables exceed `space_amplification_max`, so writes are slowed";
-            (cause, self.space_bound.live_and_surplus_bytes().1)
+            (cause, self.space_bound.surplus_bytes())
         } else {
             ("the compaction debt is over half of `debt_limit_bytes`, so writes are slowed", bytes)
         };

@@ -86,7 +86,7 @@ impl DbInner {
             callback_problems: counters.rewrites.callback_problems.get(),
             callback_problem: counters.rewrites.last_problem(),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
-            live_bytes: self.space_bound.live_and_surplus_bytes().0,
+            live_bytes: self.space_bound.live_bytes(),
             slowed_us: counters.slowed_us.get(),
             yielded_us: counters.yielded_us.get(),
             stalled_us: counters.stalled_us.get(),

@@ -5,6 +5,11 @@ use super::reader::Table;
 use super::sample::{self, SampledKey};
 
 impl Table {
+    /// Returns the number of bits of the hash that are zero in each key of the sample; 0 without one.
+    pub fn sample_bits(&self) -> u32 {
+        self.meta.properties.sample.first().map_or(0, |bits| u32::from(*bits))
+    }
+
     /// Returns the sample of the table's keys: the number of bits of the hash that are zero in each,
     /// and the keys.
     pub fn sample(&self) -> (u32, Vec<SampledKey>) {

@@ -13,6 +13,7 @@ use super::bulk_load::TableLoader;
 use super::install::{Installed, Refused};
 use super::{Destination, IngestOptions, IngestReport, shown};
 use crate::base::key::Kind;
+use crate::base::order::KeyOrder;
 use crate::base::sync::atomic::Ordering;
 use crate::db::backup::copy;
 use crate::db::backup::place::refuse_inside_a_store;
@@ -35,21 +36,21 @@ struct SourceFile {
 
 impl Destination<'_> {
     /// Ingests files.
-    pub(super) fn ingest(
+    pub(super) fn ingest<P: AsRef<Path>>(
         &self,
-        paths: &[PathBuf],
+        paths: &[P],
         options: &IngestOptions,
     ) -> Result<IngestReport> {
         let tree = self.tree();
         let mut sources = Vec::with_capacity(paths.len());
         for path in paths {
-            sources.push(self.examine(&tree, path, options.verify)?);
+            sources.push(self.examine(&tree, path.as_ref(), options.verify)?);
         }
         let order = &tree.user_order;
         sources.sort_by(|a, b| order.compare(&a.info.smallest, &b.info.smallest));
-        self.check_apart(&tree, &sources)?;
         let filled: Vec<&SourceFile> =
             sources.iter().filter(|file| file.info.entries > 0).collect();
+        check_apart(order, &filled)?;
         let ingested = match (filled.is_empty(), self.own) {
             (true, _) => Ok(IngestReport::default()),
             (false, None) => self.take_over(&tree, &filled, options),
@@ -131,30 +132,6 @@ impl Destination<'_> {
                 "the merge operator {own:?}"
             ))
         )))
-    }
-
-    /// Refuses files that share keys. They are sorted by their smallest keys.
-    fn check_apart(&self, tree: &Tree, sources: &[SourceFile]) -> Result<()> {
-        let order = &tree.user_order;
-        let filled: Vec<&SourceFile> =
-            sources.iter().filter(|file| file.info.entries > 0).collect();
-        for pair in filled.windows(2) {
-            let (a, b) = (pair[0], pair[1]);
-            if a.path == b.path {
-                return Err(Error::invalid("the file was given twice").with_path(&a.named));
-            }
-            if order.compare(&a.info.largest, &b.info.smallest).is_ge() {
-                let message = format!(
-                    "expected files that share no keys; this file goes up to {}, and {} begins with \
-                     {}",
-                    shown(&a.info.largest),
-                    b.named.display(),
-                    shown(&b.info.smallest)
-                );
-                return Err(Error::invalid(message).with_path(&a.named));
-            }
-        }
-        Ok(())
     }
 
     /// Brings the files into the directory as they are, and installs them.
@@ -257,4 +234,25 @@ impl Destination<'_> {
             let _ = self.inner.fs.remove(&names::table_path(&self.inner.dir, file.number));
         }
     }
+}
+
+/// Refuses files that share keys. They are sorted by their smallest keys.
+fn check_apart(order: &KeyOrder, files: &[&SourceFile]) -> Result<()> {
+    for pair in files.windows(2) {
+        let (a, b) = (pair[0], pair[1]);
+        if a.path == b.path {
+            return Err(Error::invalid("the file was given twice").with_path(&a.named));
+        }
+        if order.compare(&a.info.largest, &b.info.smallest).is_ge() {
+            let message = format!(
+                "expected files that share no keys; this file goes up to {}, and {} begins with \
+                 {}",
+                shown(&a.info.largest),
+                b.named.display(),
+                shown(&b.info.smallest)
+            );
+            return Err(Error::invalid(message).with_path(&a.named));
+        }
+    }
+    Ok(())
 }

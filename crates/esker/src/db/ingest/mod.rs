@@ -13,7 +13,7 @@ mod files;
 mod install;
 mod sorted_writer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Db;
@@ -95,17 +95,19 @@ struct Destination<'a> {
 impl<'a> Destination<'a> {
     /// Returns the destination of a call of the default keyspace.
     fn main(db: &'a Db) -> Result<Destination<'a>> {
-        db.inner.check_writable()?;
-        db.inner.check_no_slots()?;
-        Ok(Destination { inner: &db.inner, own: None })
+        Destination { inner: &db.inner, own: None }.checked()
     }
 
     /// Returns the destination of a call of a keyspace.
     fn of(keyspace: &'a Keyspace) -> Result<Destination<'a>> {
-        let own = keyspace.own()?;
-        keyspace.db.inner.check_writable()?;
-        keyspace.db.inner.check_no_slots()?;
-        Ok(Destination { inner: &keyspace.db.inner, own })
+        Destination { inner: &keyspace.db.inner, own: keyspace.own()? }.checked()
+    }
+
+    /// Refuses early what the installation would refuse.
+    fn checked(self) -> Result<Destination<'a>> {
+        self.inner.check_writable()?;
+        self.inner.check_no_slots()?;
+        Ok(self)
     }
 
     fn tree(&self) -> Arc<Tree> {
@@ -190,8 +192,7 @@ impl Db {
         files: &[P],
         options: &IngestOptions,
     ) -> Result<IngestReport> {
-        let files: Vec<PathBuf> = files.iter().map(|path| path.as_ref().to_path_buf()).collect();
-        Destination::main(self)?.ingest(&files, options)
+        Destination::main(self)?.ingest(files, options)
     }
 
     /// Writes sorted pairs as tables of the store, without the log and the memtable, and makes them
@@ -246,8 +247,7 @@ impl Keyspace {
         files: &[P],
         options: &IngestOptions,
     ) -> Result<IngestReport> {
-        let files: Vec<PathBuf> = files.iter().map(|path| path.as_ref().to_path_buf()).collect();
-        Destination::of(self)?.ingest(&files, options)
+        Destination::of(self)?.ingest(files, options)
     }
 
     /// Does the same as [`Db::bulk_load`], into this keyspace. Pairs get the keyspace's time to live.

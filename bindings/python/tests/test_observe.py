@@ -47,20 +47,23 @@ def test_listener_that_raises_is_reported_and_called_again(place, monkeypatch):
 
 
 def test_listener_cannot_use_its_own_database(place):
-    caught, box = [], []
+    caught, box, called = [], [], threading.Event()
 
     def listener(event):
-        if box and event["kind"] == "flush_ended":
+        if box and event["kind"] == "flush_ended" and not called.is_set():
             for call in (lambda: box[0].put(b"a", b"b"), box[0].flush, box[0].close):
                 try:
                     call()
                 except esker.Error as error:
                     caught.append(str(error))
+            called.set()
 
     with esker.DB(place, create_if_missing=True, listener=listener) as db:
         box.append(db)
         db.put(b"k", b"v")
         db.flush()
+        # The event may be delivered by another thread, after `flush` has returned.
+        assert called.wait(60)
         box.clear()
     assert len(caught) == 3 and all("must not use its own store" in text for text in caught)
 

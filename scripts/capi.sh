@@ -92,6 +92,24 @@ page() {
     awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } /^\`\`\`$/ { on = 0 } on' bindings/c/README.md
 }
 
+# cookbook: prints a program of the examples of the cookbook. A block that begins with `static` is
+# at the level of the file, each other one a function.
+cookbook() {
+    printf '#include <esker.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
+    awk '
+        $0 == "```c" { on = 1; first = 1; next }
+        /^```$/ { if (on && body) print "}"; on = 0; next }
+        !on { next }
+        first { first = 0; body = $0 !~ /^static/
+            if (body) printf "static void recipe_%d(const char *dir) {\n", ++recipes }
+        { print }
+        END {
+            print "int main(int argc, char **argv) {\n    if (argc != 2) return 2;"
+            for (i = 1; i <= recipes; i++) printf "    recipe_%d(argv[1]);\n", i
+            printf "    printf(\"cookbook: %d recipes\\n\");\n    return 0;\n}\n", recipes
+        }' bindings/c/COOKBOOK.md
+}
+
 build
 [ "${1:-}" = test ] || exit 0
 
@@ -101,12 +119,16 @@ check_exports
 static=("$out/libesker.a" -lpthread -ldl -lm)
 program bindings/c/tests/esker.c -L"$out" -lesker
 program bindings/c/tests/esker.c "${static[@]}"
+program bindings/c/tests/feed.c -L"$out" -lesker -lpthread
+program bindings/c/tests/feed.c "${static[@]}"
 for example in bindings/c/examples/*.c; do
     program "$example" -L"$out" -lesker
     program "$example" "${static[@]}"
 done
 page c >"$place/page.c"
 program "$place/page.c" -L"$out" -lesker
+cookbook >"$place/cookbook.c"
+program "$place/cookbook.c" -L"$out" -lesker
 if command -v "${CXX:-g++}" >/dev/null; then
     page cpp >"$place/page.cpp"
     cxx_program c++17 "$place/page.cpp" -L"$out" -lesker

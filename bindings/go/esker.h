@@ -3,7 +3,7 @@
  * Ownership:
  *  1. An object returned by an esker_*_create function, by esker_open or by
  *     esker_transaction_begin is freed once, by the function of the same type that ends in
- *     _destroy, and a keyspace by esker_keyspace_close. Freeing NULL does nothing. The store may be
+ *     _destroy, and a keyspace and a slot by esker_keyspace_close and esker_slot_close. Freeing NULL does nothing. The store may be
  *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
  *     readable until the store is opened again, removed or repaired. Then they may fail, but return
  *     no other data. Snapshots, keyspaces and transactions fail with ESKER_CLOSED.
@@ -20,7 +20,7 @@
  *     crash. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
- * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
+ * batches, iterators, feeds, diffs, sorted writers and transactions by one at a time. A transaction checks that: a call during a
  * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
  * (comparators, filters, merge operators, compaction filters, clocks) are called from any thread,
  * by several at once, and listeners by one at a time. They must not throw or jump out, and must not use the store they are called
@@ -188,11 +188,73 @@
 // The store is being closed: the last event; if that failed, `error` and `error_code`.
 #define ESKER_EVENT_CLOSED 17
 
+// Kind of a change: `key` was set to `value`, until the time `expires_ms`.
+#define ESKER_CHANGE_PUT 1
+
+// Kind of a change: the operand `value` was merged into the value of `key`.
+#define ESKER_CHANGE_MERGE 2
+
+// Kind of a change: `key` was deleted. It may not have existed.
+#define ESKER_CHANGE_DELETE 3
+
+// Kind of a change: the keys from `key` (inclusive) to `value` (exclusive) were deleted.
+#define ESKER_CHANGE_DELETE_RANGE 4
+
+// Kind of a change: all keys of the keyspace were deleted.
+#define ESKER_CHANGE_CLEAR 5
+
+// Kind of a change: the keyspace was created, with `key_order` and `options`.
+#define ESKER_CHANGE_KEYSPACE_CREATED 6
+
+// Kind of a change: the keyspace got the name `new_name`.
+#define ESKER_CHANGE_KEYSPACE_RENAMED 7
+
+// Kind of a change: the keyspace was dropped with all its keys.
+#define ESKER_CHANGE_KEYSPACE_DROPPED 8
+
+// Limit of the lag of a slot: the default, 16 GiB.
+#define ESKER_LAG_LIMIT_DEFAULT 0
+
+// Limit of the lag of a slot: none. A reader that does not come back fills the device.
+#define ESKER_LAG_UNLIMITED UINT64_MAX
+
+// The compared stores are the same store, or copies of its directory.
+#define ESKER_RELATION_SAME_STORE 1
+
+// The second store is a fork of the first, or a fork of a fork.
+#define ESKER_RELATION_DESCENDANT 2
+
+// The first store is a fork of the second, or a fork of a fork.
+#define ESKER_RELATION_ANCESTOR 3
+
+// Both stores are forks that descend from the same store.
+#define ESKER_RELATION_SIBLINGS 4
+
+// Neither store remembers the other, nor a common ancestor.
+#define ESKER_RELATION_UNRELATED 5
+
+// Result of the source of a bulk load: there are no more pairs.
+#define ESKER_SOURCE_END 0
+
+// Result of the source of a bulk load: the places have the next pair.
+#define ESKER_SOURCE_PAIR 1
+
+// Result of the source of a bulk load: it failed; nothing is to be loaded.
+#define ESKER_SOURCE_FAILED -1
+
 // Operations applied atomically. A batch may be used by one thread at a time.
 typedef struct esker_batch_t esker_batch_t;
 
+// The change feed of a store from a position on. It may be used by one thread at a time, and freed
+// before or after the store.
+typedef struct esker_changes_t esker_changes_t;
+
 // An open store. Many threads may call functions on it concurrently, except `esker_db_destroy`.
 typedef struct esker_db_t esker_db_t;
+
+// A comparison of two stores. It holds the files and memtables of both as they were at its creation.
+// It may be used by one thread at a time, and freed before or after the stores.
+typedef struct esker_diff_t esker_diff_t;
 
 // An iterator over the keys of a keyspace. It reads the state at its creation, or the given
 // snapshot, or a transaction. It may be used by one thread at a time, and freed before or after
@@ -219,8 +281,16 @@ typedef struct esker_runtime_options_t esker_runtime_options_t;
 // Threads, memory and background input and output that stores share. Many threads may use it.
 typedef struct esker_runtime_t esker_runtime_t;
 
+// A slot: a durable position in the change feed of a store. Many threads may use it at once. It may
+// be freed before or after the store.
+typedef struct esker_slot_t esker_slot_t;
+
 // A snapshot of the store. It may be freed before or after the store.
 typedef struct esker_snapshot_t esker_snapshot_t;
+
+// A writer of a table file outside of a store, for `esker_ingest`. It may be used by one thread at a
+// time.
+typedef struct esker_sorted_writer_t esker_sorted_writer_t;
 
 // Options of a transaction.
 typedef struct esker_transaction_options_t esker_transaction_options_t;
@@ -397,6 +467,145 @@ typedef struct {
   // 1: writes wait until the cause is gone. 0: each write is only slowed.
   uint8_t is_stopped;
 } esker_stall_t;
+
+// A change of a batch. Its kind tells which fields it has; the others are 0 or NULL. Later versions
+// may add fields at the end.
+typedef struct {
+  // `ESKER_CHANGE_PUT` and so on.
+  int32_t kind;
+  // Name that the keyspace had then; never NULL.
+  const char *keyspace;
+  // New name of the keyspace.
+  const char *new_name;
+  // Name of the key order of the keyspace.
+  const char *key_order;
+  // The keyspace's own options, `name=value` a line.
+  const char *options;
+  // The key, or the start of a range.
+  const uint8_t *key;
+  // Length of the key.
+  size_t key_len;
+  // The value, the operand or the end of a range.
+  const uint8_t *value;
+  // Length of the value.
+  size_t value_len;
+  // Time at which the pair expires, in milliseconds since 1970; `ESKER_NEVER_MS` without one.
+  uint64_t expires_ms;
+} esker_change_t;
+
+// A committed batch: changes that became visible together. Later versions may add fields at the
+// end.
+typedef struct {
+  // Sequence number of the first operation.
+  uint64_t first_sequence;
+  // Sequence number of the last operation: the position after the batch.
+  uint64_t sequence;
+  // Checksum that tells batches with the same sequence number apart; not 0.
+  uint64_t checksum;
+  // Position before the batch.
+  uint64_t previous;
+  // Checksum of the batch that ends at `previous`; 0 if it is not known.
+  uint64_t previous_checksum;
+  // The changes, in order. A key may occur more than once; the last change counts.
+  const esker_change_t *const *changes;
+  // Number of changes.
+  size_t changes_len;
+} esker_change_batch_t;
+
+// A slot of a store, from `esker_slots`. The texts are valid during the call. Later versions may
+// add fields at the end.
+typedef struct {
+  // Name of the slot.
+  const char *name;
+  // The position that its reader has confirmed; 0 if the slot is damaged.
+  uint64_t position;
+  // Bytes of logs that are kept only for this slot and for slots that lag less.
+  uint64_t lag_bytes;
+  // Maximum of these bytes; `ESKER_LAG_UNLIMITED` without one.
+  uint64_t lag_limit_bytes;
+  // Why the slot keeps no logs any more; NULL if it does.
+  const char *problem;
+} esker_slot_info_t;
+
+// Receives a slot: state, slot.
+typedef void (*esker_visit_slot_t)(void*, const esker_slot_info_t*);
+
+// What a fork shares with its parent. Later versions may add fields at the end.
+typedef struct {
+  // Identity of the fork.
+  uint64_t store_id;
+  // Number of tables that the fork shares with the parent by hard links.
+  uint64_t linked_files;
+  // Size of these tables, in bytes.
+  uint64_t linked_bytes;
+  // Number of tables that were copied, because they could not be linked.
+  uint64_t copied_files;
+  // Size of these tables, in bytes.
+  uint64_t copied_bytes;
+} esker_fork_report_t;
+
+// Receives a store that a fork descends from: state, its identity, its name (NULL if it has none),
+// and its sequence number at the fork.
+typedef void (*esker_visit_ancestor_t)(void*, uint64_t, const char*, uint64_t);
+
+// A key whose value, or whose time of expiry, is not the same in two compared stores. Later
+// versions may add fields at the end.
+typedef struct {
+  // Name of the keyspace.
+  const char *keyspace;
+  // The key.
+  const uint8_t *key;
+  // Length of the key.
+  size_t key_len;
+  // The value in the first store; NULL if it does not have the key.
+  const uint8_t *old_value;
+  // Length of the value in the first store.
+  size_t old_value_len;
+  // Time at which the pair of the first store expires, in milliseconds since 1970;
+  // `ESKER_NEVER_MS` if it does not.
+  uint64_t old_expires_ms;
+  // The value in the second store; NULL if it does not have the key.
+  const uint8_t *new_value;
+  // Length of the value in the second store.
+  size_t new_value_len;
+  // Time at which the pair of the second store expires; `ESKER_NEVER_MS` if it does not.
+  uint64_t new_expires_ms;
+} esker_difference_t;
+
+// A finished file of a sorted writer. Later versions may add fields at the end.
+typedef struct {
+  // Number of entries.
+  uint64_t entries;
+  // Length of the file in bytes.
+  uint64_t bytes;
+  // Smallest key; empty without entries.
+  const uint8_t *smallest;
+  // Length of the smallest key.
+  size_t smallest_len;
+  // Largest key; empty without entries.
+  const uint8_t *largest;
+  // Length of the largest key.
+  size_t largest_len;
+} esker_sorted_file_t;
+
+// What an ingest or a bulk load did. Later versions may add fields at the end.
+typedef struct {
+  // The sequence number of all entries; 0 if there was none.
+  uint64_t sequence;
+  // Number of tables that were installed.
+  uint64_t files;
+  // Number of entries in them.
+  uint64_t entries;
+  // Bytes of the tables.
+  uint64_t bytes;
+  // 1 if the call waited for a flush of what was written before.
+  uint8_t flushed;
+} esker_ingest_report_t;
+
+// Gives the next pair of a bulk load: state, the places for the key, its length, the value and its
+// length. Returns `ESKER_SOURCE_PAIR`, `ESKER_SOURCE_END` or `ESKER_SOURCE_FAILED`. The buffers are
+// read before the next call.
+typedef int32_t (*esker_source_t)(void*, const uint8_t**, size_t*, const uint8_t**, size_t*);
 
 #ifdef __cplusplus
 extern "C" {
@@ -1622,6 +1831,258 @@ void esker_perf_enable(uint8_t on);
 // `cache_hits 12`. The names are those of Rust's `PerfContext`. The text must be freed with
 // `esker_free`.
 char *esker_perf_take(void);
+
+// Sets `*changes` to the change feed after position `from`: the committed batches after it; 0 for
+// all of them. The store keeps the logs that slots need (`esker_subscribe`). Without a slot, a log
+// is removed when its memtable was flushed.
+//
+// A batch of a prepared transaction appears when it is committed. Pairs that expire appear as puts
+// with their time, and vanish at that time without a change. What a compaction filter removes does
+// not appear. Creations, drops and renames of keyspaces appear while the store has a slot. In a
+// store opened read-only the feed goes on beyond the state of the handle, with what another process
+// writes.
+//
+// A batch that is not durable may be lost in a crash of the machine after it was returned; other
+// batches then get its sequence numbers, and other checksums.
+//
+// Fails with `ESKER_NOT_FOUND` if the changes after `from` are in no log any more, and with
+// `ESKER_INVALID_ARGUMENT` if `from` is after the newest write.
+int32_t esker_changes_create(const esker_db_t *db,
+                             uint64_t from,
+                             esker_changes_t **changes,
+                             char **message);
+
+// Sets `*batch` to the next batch, and waits for it for at most `wait_ms_max` milliseconds; 0 does
+// not wait. Sets it to NULL after that time. The batch is valid until the next call on the feed. A
+// close of the store by another thread ends the wait with `ESKER_CLOSED`. Fails with
+// `ESKER_NOT_FOUND` if the logs with the next changes are gone; the message has the reason if the
+// slot of the feed was dropped.
+int32_t esker_changes_next(esker_changes_t *changes,
+                           uint64_t wait_ms_max,
+                           const esker_change_batch_t **batch,
+                           char **message);
+
+// Returns the position of a feed: the sequence number of the last batch that was returned or that
+// had nothing for the reader; 0 for NULL.
+uint64_t esker_changes_position(const esker_changes_t *changes);
+
+// Frees a feed and its last batch.
+void esker_changes_destroy(esker_changes_t *changes);
+
+// Sets `*slot` to the slot `name`, and creates it at the present position if it does not exist: its
+// first batch is the first one after this call. The store keeps the logs with the changes that the
+// reader of the slot has not confirmed, also while it is closed. `lag_limit_bytes` is the maximum
+// size of logs that are kept only for slots: a new slot that would need more when a log is removed,
+// is dropped, and its next use fails. The slot exists until `esker_drop_slot`, and is durable when
+// this returns. While a store has a slot, writes with `ESKER_DURABILITY_NONE` are logged.
+//
+// Fails with `ESKER_INVALID_ARGUMENT` for a name that has not 1 to 64 letters, digits, `-` and `_`,
+// and with `ESKER_NOT_FOUND` if the slot exists and was dropped because it lagged too far.
+int32_t esker_subscribe(const esker_db_t *db,
+                        const char *name,
+                        uint64_t lag_limit_bytes,
+                        esker_slot_t **slot,
+                        char **message);
+
+// Sets `*slot` to the slot `name`. Fails with `ESKER_NOT_FOUND` if there is none.
+int32_t esker_slot_open(const esker_db_t *db,
+                        const char *name,
+                        esker_slot_t **slot,
+                        char **message);
+
+// Frees the handle of a slot. The slot stays.
+void esker_slot_close(esker_slot_t *slot);
+
+// Sets `*position` to the position that was confirmed last, or that the slot began with. Fails with
+// `ESKER_NOT_FOUND` if the slot was dropped, with the reason.
+int32_t esker_slot_position(const esker_slot_t *slot, uint64_t *position, char **message);
+
+// Sets `*changes` to the change feed after the position that was confirmed last. Fails as
+// `esker_slot_position` and `esker_changes_create`.
+int32_t esker_slot_changes(const esker_slot_t *slot, esker_changes_t **changes, char **message);
+
+// Confirms every batch up to `position`, durably: the slot does not return them again, and their
+// logs may be removed. A position at or before the confirmed one changes nothing. The call syncs
+// the logs first, so a crash does not lose what the reader has confirmed. Fails with
+// `ESKER_INVALID_ARGUMENT` for a position after the newest write.
+int32_t esker_slot_confirm(const esker_slot_t *slot, uint64_t position, char **message);
+
+// Calls `visit` for each slot of the store, in alphabetical order.
+int32_t esker_slots(const esker_db_t *db, void *state, esker_visit_slot_t visit, char **message);
+
+// Removes the slot `name`, also a damaged one, and the logs that only it needed. Fails with
+// `ESKER_NOT_FOUND` if there is no such slot.
+int32_t esker_drop_slot(const esker_db_t *db, const char *name, char **message);
+
+// Does the same as `esker_snapshot_create`, and sets `*position` to the snapshot's position in the
+// change feed: the snapshot has every batch up to it, and no later one. A reader that copies the
+// snapshot and then applies the changes from the position has no gap and no batch twice. A slot
+// must exist before this call, so that these changes are kept.
+int32_t esker_snapshot_create_with_position(const esker_db_t *db,
+                                            esker_snapshot_t **snapshot,
+                                            uint64_t *position,
+                                            char **message);
+
+// Creates a fork of the store in the directory `path`, which must not exist: a store of its own that
+// begins with the content of this one. No write into one of them is visible in the other. `name` is
+// kept in the fork, and may be NULL. Tables are hard-linked where that is possible, so a fork takes
+// time for each file and not for each byte. The fork is durable when this returns. Sets `*report`,
+// which must be freed with `esker_free`; `report` may be NULL.
+//
+// The fork holds everything written before the call, and possibly some of the writes made during
+// it. A store opened read-only can be forked, also while another process writes to it. Fails with
+// `ESKER_INVALID_ARGUMENT` if `path` exists or is inside a store, and for a name that is empty,
+// longer than 255 bytes or has control characters.
+int32_t esker_fork(const esker_db_t *db,
+                   const char *path,
+                   const char *name,
+                   esker_fork_report_t **report,
+                   char **message);
+
+// Sets `*name` to the name that the store got as a fork, which must be freed with `esker_free`, or
+// to NULL if it has none; `name` may be NULL. Calls `visit`, which may be NULL, for each store that
+// this one descends from, the parent first. A store that is no fork has none.
+int32_t esker_lineage(const esker_db_t *db,
+                      char **name,
+                      void *state,
+                      esker_visit_ancestor_t visit,
+                      char **message);
+
+// Compares two stores, keyspace by keyspace: `default` first and the others by name, and within a
+// keyspace in key order. A side is the state of a store, or a snapshot if that is not NULL; its
+// store may then be NULL. With a `keyspace`, which may be NULL, only the one of this name is
+// compared. Tables that both stores share, as a fork and its parent do, are read only near changed
+// keys. A keyspace that one store lacks counts as empty there.
+//
+// Fails with `ESKER_INCOMPATIBLE` if a keyspace of the same name has different key orders, and with
+// `ESKER_NOT_FOUND` if neither store has the keyspace.
+int32_t esker_diff_create(const esker_db_t *old_db,
+                          const esker_snapshot_t *old_snapshot,
+                          const esker_db_t *new_db,
+                          const esker_snapshot_t *new_snapshot,
+                          const char *keyspace,
+                          esker_diff_t **diff,
+                          char **message);
+
+// Sets `*difference` to the next difference, or to NULL at the end. It is valid until the next call
+// on the comparison. The comparison is at its end after a failure.
+int32_t esker_diff_next(esker_diff_t *diff, const esker_difference_t **difference, char **message);
+
+// Returns how the stores descend from each other: `ESKER_RELATION_SAME_STORE` and so on; 0 for NULL.
+int32_t esker_diff_relation(const esker_diff_t *diff);
+
+// Returns the number of tables that both stores have; 0 for NULL. If it is 0, every pair is read.
+uint64_t esker_diff_shared_files(const esker_diff_t *diff);
+
+// Returns the names of the keyspaces that only the second store has, or with an `old` other than 0
+// those that only the first one has: one per line. The text must be freed with `esker_free`. NULL
+// for NULL.
+char *esker_diff_keyspaces_only_in(const esker_diff_t *diff, uint8_t old);
+
+// Frees a comparison and its last difference.
+void esker_diff_destroy(esker_diff_t *diff);
+
+// Creates a writer of the table file `path`, which must not exist. Several writers can run at the
+// same time, also in other processes. The file has the key order, compression, block size and filter
+// of the `options`, which may be NULL; only the key order must be the one of the store.
+int32_t esker_sorted_writer_create(const char *path,
+                                   const esker_options_t *options,
+                                   esker_sorted_writer_t **writer,
+                                   char **message);
+
+// Adds a pair. Fails with `ESKER_INVALID_ARGUMENT` for a key that is not after all keys so far: it
+// is not written, and the next one can be.
+int32_t esker_sorted_writer_put(esker_sorted_writer_t *writer,
+                                const uint8_t *key,
+                                size_t key_len,
+                                const uint8_t *value,
+                                size_t value_len,
+                                char **message);
+
+// Adds a pair that expires after `ttl_ms` milliseconds, from now on.
+int32_t esker_sorted_writer_put_with_ttl(esker_sorted_writer_t *writer,
+                                         const uint8_t *key,
+                                         size_t key_len,
+                                         const uint8_t *value,
+                                         size_t value_len,
+                                         uint64_t ttl_ms,
+                                         char **message);
+
+// Adds an operand, which the ingest merges into the value of the key. Fails with
+// `ESKER_INVALID_ARGUMENT` if the options of the writer have no merge operator.
+int32_t esker_sorted_writer_merge(esker_sorted_writer_t *writer,
+                                  const uint8_t *key,
+                                  size_t key_len,
+                                  const uint8_t *operand,
+                                  size_t operand_len,
+                                  char **message);
+
+// Adds a delete: the ingest deletes the key from the store.
+int32_t esker_sorted_writer_delete(esker_sorted_writer_t *writer,
+                                   const uint8_t *key,
+                                   size_t key_len,
+                                   char **message);
+
+// Returns the number of entries so far; 0 for NULL.
+uint64_t esker_sorted_writer_entries(const esker_sorted_writer_t *writer);
+
+// Completes the file and makes it durable. No entry can be added after this. Sets `*file` to what
+// was written, valid until the writer is freed; `file` may be NULL. After a failure there is no
+// file.
+int32_t esker_sorted_writer_finish(esker_sorted_writer_t *writer,
+                                   const esker_sorted_file_t **file,
+                                   char **message);
+
+// Frees a writer. Removes its file if that was not finished.
+void esker_sorted_writer_destroy(esker_sorted_writer_t *writer);
+
+// Makes `count` files of sorted writers part of the store, all of them at once. Their entries become
+// the newest versions of their keys. Readers see all of them or none, and a crash leaves all of them
+// in the store or none. The files are durable in the store when this returns. The store takes the
+// files; with a `copy` other than 0 they stay where they are, and the store gets copies. With a
+// `verify` other than 0 each file is read and checked as a whole first. Sets `*report`, which must
+// be freed with `esker_free`; `report` may be NULL.
+//
+// Nothing is changed after a failure: `ESKER_INVALID_ARGUMENT` if two files share keys or a file was
+// not made by a sorted writer, `ESKER_INCOMPATIBLE` for another key order, `ESKER_CORRUPTION` for a
+// file that is damaged or was not finished.
+int32_t esker_ingest(const esker_db_t *db,
+                     const char *const *files,
+                     size_t count,
+                     uint8_t copy,
+                     uint8_t verify,
+                     esker_ingest_report_t **report,
+                     char **message);
+
+// Does the same as `esker_ingest`, into a keyspace. Unless it is the keyspace `default`, the files
+// are read and written once. Pairs do not get the keyspace's time to live, but that of the file.
+int32_t esker_keyspace_ingest(const esker_keyspace_t *keyspace,
+                              const char *const *files,
+                              size_t count,
+                              uint8_t copy,
+                              uint8_t verify,
+                              esker_ingest_report_t **report,
+                              char **message);
+
+// Writes sorted pairs as tables of the store, without the log and the memtable. `next` is called with
+// `state` for each pair, on this thread, and must not throw or jump out. It may use the store, but
+// not close it. The keys must be strictly ascending in the key order of the store. The pairs become
+// visible and durable together when the source ends. Sets `*report`, which must be freed with
+// `esker_free`; `report` may be NULL. Nothing is changed after a failure: `ESKER_INVALID_ARGUMENT`
+// for a key that is not after the one before it, or if the source failed; otherwise as
+// `esker_ingest`.
+int32_t esker_bulk_load(const esker_db_t *db,
+                        void *state,
+                        esker_source_t next,
+                        esker_ingest_report_t **report,
+                        char **message);
+
+// Does the same as `esker_bulk_load`, into a keyspace. Pairs get the keyspace's time to live.
+int32_t esker_keyspace_bulk_load(const esker_keyspace_t *keyspace,
+                                 void *state,
+                                 esker_source_t next,
+                                 esker_ingest_report_t **report,
+                                 char **message);
 
 #ifdef __cplusplus
 }  // extern "C"

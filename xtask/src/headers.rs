@@ -29,6 +29,9 @@ const SOURCES: &[&str] = &[
     "own/backup.rs",
     "own/runtime.rs",
     "own/observe.rs",
+    "own/feed.rs",
+    "own/fork.rs",
+    "own/ingest.rs",
 ];
 
 const INTRODUCTION: &str = "\
@@ -37,7 +40,7 @@ const INTRODUCTION: &str = "\
  * Ownership:
  *  1. An object returned by an esker_*_create function, by esker_open or by
  *     esker_transaction_begin is freed once, by the function of the same type that ends in
- *     _destroy, and a keyspace by esker_keyspace_close. Freeing NULL does nothing. The store may be
+ *     _destroy, and a keyspace and a slot by esker_keyspace_close and esker_slot_close. Freeing NULL does nothing. The store may be
  *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
  *     readable until the store is opened again, removed or repaired. Then they may fail, but return
  *     no other data. Snapshots, keyspaces and transactions fail with ESKER_CLOSED.
@@ -54,7 +57,7 @@ const INTRODUCTION: &str = "\
  *     crash. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
- * batches, iterators and transactions by one at a time. A transaction checks that: a call during a
+ * batches, iterators, feeds, diffs, sorted writers and transactions by one at a time. A transaction checks that: a call during a
  * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
  * (comparators, filters, merge operators, compaction filters, clocks) are called from any thread,
  * by several at once, and listeners by one at a time. They must not throw or jump out, and must not use the store they are called

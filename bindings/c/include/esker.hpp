@@ -10,8 +10,8 @@
 // 4. No exception leaves a callback: the functions for key orders must be `noexcept`, and an
 //    exception of a merge operator or a compaction filter is caught and becomes a failure of the
 //    read, or keeps the pair.
-// 5. A snapshot, an iterator, a keyspace and a transaction may be destroyed before or after their
-//    store.
+// 5. A snapshot, an iterator, a keyspace, a transaction, a slot, a feed and a comparison may be
+//    destroyed before or after their store.
 //
 //     esker::Db db = esker::Db::open("fruit.db");
 //     db.put("apple", "red");
@@ -28,6 +28,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -591,6 +592,379 @@ private:
     bool forward_;
 };
 
+// Kinds of changes in the change feed. The fields of each are those of the C constant.
+enum class ChangeKind : int32_t {
+    put = ESKER_CHANGE_PUT,
+    merge = ESKER_CHANGE_MERGE,
+    erase = ESKER_CHANGE_DELETE,
+    erase_range = ESKER_CHANGE_DELETE_RANGE,
+    clear = ESKER_CHANGE_CLEAR,
+    keyspace_created = ESKER_CHANGE_KEYSPACE_CREATED,
+    keyspace_renamed = ESKER_CHANGE_KEYSPACE_RENAMED,
+    keyspace_dropped = ESKER_CHANGE_KEYSPACE_DROPPED,
+};
+
+// A change of a batch. Its views are valid until the next call on the feed.
+class Change {
+public:
+    explicit Change(const esker_change_t* change) noexcept : change_(change) {}
+
+    ChangeKind kind() const noexcept { return static_cast<ChangeKind>(change_->kind); }
+    // The name that the keyspace had then.
+    std::string_view keyspace() const noexcept { return change_->keyspace; }
+    // The key, or the start of a range.
+    std::string_view key() const noexcept { return detail::view(change_->key, change_->key_len); }
+    // The value, the operand or the end of a range.
+    std::string_view value() const noexcept {
+        return detail::view(change_->value, change_->value_len);
+    }
+    // The time at which the pair expires, in milliseconds since 1970.
+    std::optional<uint64_t> expires_ms() const noexcept {
+        if (change_->expires_ms == ESKER_NEVER_MS) return std::nullopt;
+        return change_->expires_ms;
+    }
+    // Of keyspaces; empty for other kinds. The options are `name=value` a line.
+    std::string_view new_name() const noexcept { return text(change_->new_name); }
+    std::string_view key_order() const noexcept { return text(change_->key_order); }
+    std::string_view options() const noexcept { return text(change_->options); }
+
+private:
+    static std::string_view text(const char* text) noexcept {
+        return text == nullptr ? std::string_view() : std::string_view(text);
+    }
+
+    const esker_change_t* change_;
+};
+
+// A committed batch of the change feed, as a range of its changes. It is valid until the next call on
+// the feed.
+class ChangeBatch {
+public:
+    class Position {
+    public:
+        explicit Position(const esker_change_t* const* at) noexcept : at_(at) {}
+        Change operator*() const noexcept { return Change(*at_); }
+        Position& operator++() noexcept {
+            ++at_;
+            return *this;
+        }
+        bool operator==(const Position& other) const noexcept { return at_ == other.at_; }
+        bool operator!=(const Position& other) const noexcept { return at_ != other.at_; }
+
+    private:
+        const esker_change_t* const* at_;
+    };
+
+    explicit ChangeBatch(const esker_change_batch_t* batch) noexcept : batch_(batch) {}
+
+    // The position after the batch.
+    uint64_t sequence() const noexcept { return batch_->sequence; }
+    uint64_t first_sequence() const noexcept { return batch_->first_sequence; }
+    // Tells batches with the same sequence number apart.
+    uint64_t checksum() const noexcept { return batch_->checksum; }
+    // The position before the batch, and the checksum of the batch there; 0 if it is not known.
+    uint64_t previous() const noexcept { return batch_->previous; }
+    uint64_t previous_checksum() const noexcept { return batch_->previous_checksum; }
+
+    size_t size() const noexcept { return batch_->changes_len; }
+    Change operator[](size_t index) const noexcept { return Change(batch_->changes[index]); }
+    Position begin() const noexcept { return Position(batch_->changes); }
+    Position end() const noexcept { return Position(batch_->changes + batch_->changes_len); }
+
+private:
+    const esker_change_batch_t* batch_;
+};
+
+// The change feed of a store. A range-for loop over it ends at the present; a later loop goes on.
+// One thread at a time may use it.
+class Changes {
+public:
+    explicit Changes(esker_changes_t* handle) : handle_(handle) {}
+
+    // The next batch; waits for it for at most `longest`. Nothing after that time. A close of the
+    // store ends the wait with `Code::closed`.
+    std::optional<ChangeBatch> next(std::chrono::milliseconds longest = {}) {
+        const esker_change_batch_t* batch = nullptr;
+        const auto wait_ms = static_cast<uint64_t>(std::max<int64_t>(longest.count(), 0));
+        detail::call(esker_changes_next, handle_.get(), wait_ms, &batch);
+        if (batch == nullptr) return std::nullopt;
+        return ChangeBatch(batch);
+    }
+    // The sequence number of the last batch that was returned or had nothing for the reader.
+    uint64_t position() const noexcept { return esker_changes_position(handle_.get()); }
+
+    class Position {
+    public:
+        explicit Position(Changes* changes) : changes_(changes) {
+            if (changes_ != nullptr) ++*this;
+        }
+        const ChangeBatch& operator*() const noexcept { return *batch_; }
+        Position& operator++() {
+            batch_ = changes_->next();
+            if (!batch_) changes_ = nullptr;
+            return *this;
+        }
+        bool operator==(const Position& other) const noexcept { return changes_ == other.changes_; }
+        bool operator!=(const Position& other) const noexcept { return changes_ != other.changes_; }
+
+    private:
+        Changes* changes_;
+        std::optional<ChangeBatch> batch_;
+    };
+
+    Position begin() { return Position(this); }
+    Position end() { return Position(nullptr); }
+
+private:
+    detail::Owned<esker_changes_t, esker_changes_destroy> handle_;
+};
+
+// A slot: a durable position in the change feed. It stays when this handle is destroyed.
+class Slot {
+public:
+    explicit Slot(esker_slot_t* handle) : handle_(handle) {}
+
+    // The position that was confirmed last, or that the slot began with. `Code::not_found`, with the
+    // reason, if the slot was dropped.
+    uint64_t position() const {
+        uint64_t position = 0;
+        detail::call(esker_slot_position, handle_.get(), &position);
+        return position;
+    }
+    // The changes after the confirmed position.
+    Changes changes() const {
+        esker_changes_t* changes = nullptr;
+        detail::call(esker_slot_changes, handle_.get(), &changes);
+        return Changes(changes);
+    }
+    // Confirms every batch up to `position`, durably: the slot does not return them again.
+    void confirm(uint64_t position) { detail::call(esker_slot_confirm, handle_.get(), position); }
+
+private:
+    detail::Owned<esker_slot_t, esker_slot_close> handle_;
+};
+
+// A slot of a store.
+struct SlotInfo {
+    std::string name;
+    uint64_t position = 0;
+    // Bytes of logs that are kept only for this slot and for slots that lag less, and their maximum.
+    uint64_t lag_bytes = 0;
+    std::optional<uint64_t> lag_limit_bytes;
+    // Why the slot keeps no logs any more.
+    std::optional<std::string> problem;
+};
+
+// A store that a fork descends from.
+struct Ancestor {
+    uint64_t store_id = 0;
+    std::optional<std::string> name;
+    // Its sequence number at the fork.
+    uint64_t sequence = 0;
+};
+
+// The name that a fork got, and the stores that it descends from, the parent first.
+struct Lineage {
+    std::optional<std::string> name;
+    std::vector<Ancestor> ancestors;
+};
+
+using ForkReport = esker_fork_report_t;
+using IngestReport = esker_ingest_report_t;
+
+// A key that is not the same in two compared stores. Its views are valid until the next call on the
+// comparison.
+class Difference {
+public:
+    explicit Difference(const esker_difference_t* found) noexcept : found_(found) {}
+
+    std::string_view keyspace() const noexcept { return found_->keyspace; }
+    std::string_view key() const noexcept { return detail::view(found_->key, found_->key_len); }
+    // The values in the first and in the second store; nothing if the store does not have the key.
+    std::optional<std::string_view> old_value() const noexcept {
+        return side(found_->old_value, found_->old_value_len);
+    }
+    std::optional<std::string_view> new_value() const noexcept {
+        return side(found_->new_value, found_->new_value_len);
+    }
+    // The times at which the pairs expire; `ESKER_NEVER_MS` if they do not.
+    uint64_t old_expires_ms() const noexcept { return found_->old_expires_ms; }
+    uint64_t new_expires_ms() const noexcept { return found_->new_expires_ms; }
+
+private:
+    static std::optional<std::string_view> side(const uint8_t* value, size_t length) noexcept {
+        if (value == nullptr) return std::nullopt;
+        return detail::view(value, length);
+    }
+
+    const esker_difference_t* found_;
+};
+
+// How two compared stores descend from each other: what the second is for the first.
+enum class Relation : int32_t {
+    same_store = ESKER_RELATION_SAME_STORE,
+    descendant = ESKER_RELATION_DESCENDANT,
+    ancestor = ESKER_RELATION_ANCESTOR,
+    siblings = ESKER_RELATION_SIBLINGS,
+    unrelated = ESKER_RELATION_UNRELATED,
+};
+
+// A comparison of two stores, for a range-for loop. It can be walked once.
+class Diff {
+public:
+    explicit Diff(esker_diff_t* handle) : handle_(handle) {}
+
+    // The next difference; nothing at the end.
+    std::optional<Difference> next() {
+        const esker_difference_t* found = nullptr;
+        detail::call(esker_diff_next, handle_.get(), &found);
+        if (found == nullptr) return std::nullopt;
+        return Difference(found);
+    }
+    Relation relation() const noexcept {
+        return static_cast<Relation>(esker_diff_relation(handle_.get()));
+    }
+    // The number of tables that both stores have.
+    uint64_t shared_files() const noexcept { return esker_diff_shared_files(handle_.get()); }
+    // The names of the keyspaces that only one store has, one per line.
+    std::string keyspaces_only_in_old() const {
+        return detail::taken(esker_diff_keyspaces_only_in(handle_.get(), 1));
+    }
+    std::string keyspaces_only_in_new() const {
+        return detail::taken(esker_diff_keyspaces_only_in(handle_.get(), 0));
+    }
+
+    class Position {
+    public:
+        explicit Position(Diff* diff) : diff_(diff) {
+            if (diff_ != nullptr) ++*this;
+        }
+        const Difference& operator*() const noexcept { return *found_; }
+        Position& operator++() {
+            found_ = diff_->next();
+            if (!found_) diff_ = nullptr;
+            return *this;
+        }
+        bool operator==(const Position& other) const noexcept { return diff_ == other.diff_; }
+        bool operator!=(const Position& other) const noexcept { return diff_ != other.diff_; }
+
+    private:
+        Diff* diff_;
+        std::optional<Difference> found_;
+    };
+
+    Position begin() { return Position(this); }
+    Position end() { return Position(nullptr); }
+
+private:
+    detail::Owned<esker_diff_t, esker_diff_destroy> handle_;
+};
+
+// A writer of a table file outside of a store. Keys must be strictly ascending in the key order of
+// the options. A writer that is destroyed before `finish` removes its file.
+class SortedWriter {
+public:
+    explicit SortedWriter(const std::string& path, const Options& options = Options()) {
+        esker_sorted_writer_t* writer = nullptr;
+        detail::call(esker_sorted_writer_create, path.c_str(), options.handle(), &writer);
+        handle_.reset(writer);
+    }
+
+    void put(std::string_view key, std::string_view value) {
+        detail::call(esker_sorted_writer_put, handle_.get(), detail::bytes(key), key.size(),
+                     detail::bytes(value), value.size());
+    }
+    void put_with_ttl(std::string_view key, std::string_view value, uint64_t ttl_ms) {
+        detail::call(esker_sorted_writer_put_with_ttl, handle_.get(), detail::bytes(key),
+                     key.size(), detail::bytes(value), value.size(), ttl_ms);
+    }
+    void merge(std::string_view key, std::string_view operand) {
+        detail::call(esker_sorted_writer_merge, handle_.get(), detail::bytes(key), key.size(),
+                     detail::bytes(operand), operand.size());
+    }
+    void erase(std::string_view key) {
+        detail::call(esker_sorted_writer_delete, handle_.get(), detail::bytes(key), key.size());
+    }
+    uint64_t entries() const noexcept { return esker_sorted_writer_entries(handle_.get()); }
+    // Completes the file and makes it durable. The result is valid as long as the writer.
+    const esker_sorted_file_t& finish() {
+        const esker_sorted_file_t* file = nullptr;
+        detail::call(esker_sorted_writer_finish, handle_.get(), &file);
+        return *file;
+    }
+
+private:
+    detail::Owned<esker_sorted_writer_t, esker_sorted_writer_destroy> handle_;
+};
+
+// Options of an ingest.
+struct IngestOptions {
+    // Whether the files stay where they are, and the store gets copies.
+    bool copy = false;
+    // Whether each file is read and checked as a whole first.
+    bool verify = true;
+};
+
+namespace detail {
+
+// A report that the library has returned.
+template <class Report>
+Report reported(Report* report) {
+    std::unique_ptr<Report, Free> owned(report);
+    if (!owned) throw std::bad_alloc();
+    return *owned;
+}
+
+template <class Function, class Handle>
+IngestReport ingest(Function function, Handle* handle, const std::vector<std::string>& files,
+                    const IngestOptions& options) {
+    std::vector<const char*> paths;
+    for (const std::string& file : files) paths.push_back(file.c_str());
+    esker_ingest_report_t* report = nullptr;
+    call(function, handle, paths.data(), paths.size(), static_cast<uint8_t>(options.copy),
+         static_cast<uint8_t>(options.verify), &report);
+    return reported(report);
+}
+
+// Loads the pairs of `next`, which returns the next pair as an optional pair of strings or views, or
+// nothing at the end.
+template <class Function, class Handle, class Next>
+IngestReport bulk_load(Function function, Handle* handle, Next& next) {
+    using Given = decltype(next());
+    struct State {
+        Next* source;
+        Given pair;
+        std::exception_ptr thrown;
+    } state{&next, {}, nullptr};
+    esker_source_t source = [](void* own, const uint8_t** key, size_t* key_length,
+                               const uint8_t** value, size_t* value_length) -> int32_t {
+        auto* state = static_cast<State*>(own);
+        try {
+            state->pair = (*state->source)();
+            if (!state->pair) return ESKER_SOURCE_END;
+            const std::string_view first = state->pair->first, second = state->pair->second;
+            *key = bytes(first);
+            *key_length = first.size();
+            *value = bytes(second);
+            *value_length = second.size();
+            return ESKER_SOURCE_PAIR;
+        } catch (...) {
+            state->thrown = std::current_exception();
+            return ESKER_SOURCE_FAILED;
+        }
+    };
+    esker_ingest_report_t* report = nullptr;
+    try {
+        call(function, handle, static_cast<void*>(&state), source, &report);
+    } catch (const Error&) {
+        if (state.thrown) std::rethrow_exception(state.thrown);
+        throw;
+    }
+    return reported(report);
+}
+
+}  // namespace detail
+
 // A handle of a keyspace: an ordered map of its own within a store.
 class Keyspace {
 public:
@@ -655,6 +1029,17 @@ public:
     }
     Pairs scan_backward(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
         return Pairs(iterator(bounds, options), false);
+    }
+
+    // Makes files of sorted writers part of the keyspace, all of them at once.
+    IngestReport ingest(const std::vector<std::string>& files, const IngestOptions& options = {}) {
+        return detail::ingest(esker_keyspace_ingest, handle_.get(), files, options);
+    }
+    // Writes ascending pairs as tables. `next` returns the next pair as an optional pair of strings
+    // or views, or nothing at the end. An exception of `next` is thrown again, and nothing is loaded.
+    template <class Next>
+    IngestReport bulk_load(Next next) {
+        return detail::bulk_load(esker_keyspace_bulk_load, handle_.get(), next);
     }
 
     const esker_keyspace_t* handle() const noexcept { return handle_.get(); }
@@ -1189,6 +1574,83 @@ public:
         detail::call(esker_openmetrics, handle(), &text);
         return detail::taken(text);
     }
+    // The change feed after position `from`; 0 for all that the logs still have.
+    Changes changes(uint64_t from = 0) const {
+        esker_changes_t* changes = nullptr;
+        detail::call(esker_changes_create, handle(), from, &changes);
+        return Changes(changes);
+    }
+    // The slot of this name, which is made at the present if it does not exist. It keeps the logs that
+    // its reader has not confirmed, at most `lag_limit_bytes` of them.
+    Slot subscribe(const std::string& name, uint64_t lag_limit_bytes = ESKER_LAG_LIMIT_DEFAULT) {
+        esker_slot_t* slot = nullptr;
+        detail::call(esker_subscribe, handle(), name.c_str(), lag_limit_bytes, &slot);
+        return Slot(slot);
+    }
+    // The slot of this name.
+    Slot slot(const std::string& name) const {
+        esker_slot_t* slot = nullptr;
+        detail::call(esker_slot_open, handle(), name.c_str(), &slot);
+        return Slot(slot);
+    }
+    // The slots, in alphabetical order.
+    std::vector<SlotInfo> slots() const {
+        std::vector<SlotInfo> slots;
+        esker_visit_slot_t visit = [](void* own, const esker_slot_info_t* found) {
+            SlotInfo slot;
+            slot.name = found->name;
+            slot.position = found->position;
+            slot.lag_bytes = found->lag_bytes;
+            if (found->lag_limit_bytes != ESKER_LAG_UNLIMITED) {
+                slot.lag_limit_bytes = found->lag_limit_bytes;
+            }
+            if (found->problem != nullptr) slot.problem = found->problem;
+            static_cast<std::vector<SlotInfo>*>(own)->push_back(std::move(slot));
+        };
+        detail::call(esker_slots, handle(), static_cast<void*>(&slots), visit);
+        return slots;
+    }
+    void drop_slot(const std::string& name) {
+        detail::call(esker_drop_slot, handle(), name.c_str());
+    }
+    // A snapshot and its position in the feed: it has every batch up to the position, and no later.
+    std::pair<Snapshot, uint64_t> snapshot_with_position() const {
+        esker_snapshot_t* snapshot = nullptr;
+        uint64_t position = 0;
+        detail::call(esker_snapshot_create_with_position, handle(), &snapshot, &position);
+        return {Snapshot(snapshot), position};
+    }
+
+    // Creates a store of its own in `path` that begins with the content of this one, by hard links.
+    ForkReport fork(const std::string& path, const std::optional<std::string>& name = {}) const {
+        esker_fork_report_t* report = nullptr;
+        detail::call(esker_fork, handle(), path.c_str(), name ? name->c_str() : nullptr, &report);
+        return detail::reported(report);
+    }
+    // The name that the store got as a fork, and the stores that it descends from.
+    Lineage lineage() const {
+        Lineage lineage;
+        esker_visit_ancestor_t visit = [](void* own, uint64_t id, const char* name, uint64_t at) {
+            std::optional<std::string> known;
+            if (name != nullptr) known = name;
+            static_cast<Lineage*>(own)->ancestors.push_back({id, std::move(known), at});
+        };
+        char* name = nullptr;
+        detail::call(esker_lineage, handle(), &name, static_cast<void*>(&lineage), visit);
+        if (name != nullptr) lineage.name = detail::taken(name);
+        return lineage;
+    }
+
+    // Makes files of sorted writers part of the store, all of them at once.
+    IngestReport ingest(const std::vector<std::string>& files, const IngestOptions& options = {}) {
+        return detail::ingest(esker_ingest, handle(), files, options);
+    }
+    // Writes ascending pairs as tables. See `Keyspace::bulk_load`.
+    template <class Next>
+    IngestReport bulk_load(Next next) {
+        return detail::bulk_load(esker_bulk_load, handle(), next);
+    }
+
     // Closes the store and waits for running calls. Later calls fail.
     void close() { detail::call(esker_close, handle()); }
 
@@ -1199,6 +1661,17 @@ private:
 
     detail::Owned<esker_db_t, esker_db_destroy> handle_;
 };
+
+// Compares two stores, or snapshots of them if these are not null: all keyspaces, or only one.
+inline Diff diff(const Db& old_db, const Db& new_db, const std::optional<std::string>& keyspace = {},
+                 const Snapshot* old_snapshot = nullptr, const Snapshot* new_snapshot = nullptr) {
+    esker_diff_t* diff = nullptr;
+    detail::call(esker_diff_create, old_db.handle(),
+                 old_snapshot == nullptr ? nullptr : old_snapshot->handle(), new_db.handle(),
+                 new_snapshot == nullptr ? nullptr : new_snapshot->handle(),
+                 keyspace ? keyspace->c_str() : nullptr, &diff);
+    return Diff(diff);
+}
 
 // Removes a store that is not open.
 inline void destroy(const std::string& path, const Options& options = Options()) {

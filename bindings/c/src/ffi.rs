@@ -116,6 +116,20 @@ pub fn give_bytes(bytes: &[u8]) -> *mut u8 {
     }
 }
 
+/// Returns `report`, in memory allocated with `malloc`, or null if memory is exhausted.
+pub fn give<T: Copy>(report: T) -> *mut T {
+    const { assert!(align_of::<T>() <= align_of::<u64>()) };
+    // SAFETY: the result of `malloc` is null or has the size and the alignment of a report, which
+    // has nothing to drop.
+    unsafe {
+        let place = libc::malloc(size_of::<T>()).cast::<T>();
+        if !place.is_null() {
+            place.write(report);
+        }
+        place
+    }
+}
+
 /// Returns a copy of `text` up to its first zero byte, as a C string allocated with `malloc`.
 pub fn give_text(text: &str) -> *mut c_char {
     let mut bytes: Vec<u8> = text.bytes().take_while(|byte| *byte != 0).collect();

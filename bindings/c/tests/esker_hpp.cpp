@@ -279,6 +279,116 @@ void observed(const esker::Memory& memory) {
     CHECK(kinds.back() == ESKER_EVENT_CLOSED && runtime.metric("stores") == 0);
 }
 
+static std::string keys(esker::Changes& changes) {
+    std::string all;
+    for (const esker::ChangeBatch& batch : changes) {
+        for (esker::Change change : batch) all.append(change.key()).append(" ");
+    }
+    return all;
+}
+
+static void feeds(const esker::Options& options) {
+    esker::Db db = esker::Db::open("fed", options);
+    esker::Slot slot = db.subscribe("index", ESKER_LAG_UNLIMITED);
+    auto [snapshot, position] = db.snapshot_with_position();
+    CHECK(slot.position() == position);
+    db.put_with_ttl("a", "1", 3600000);
+    db.put("b", "");
+    CHECK(!db.get("a", esker::ReadOptions{&snapshot}));
+    esker::Changes changes = slot.changes();
+    const auto batch = changes.next(std::chrono::milliseconds(60000));
+    CHECK(batch && batch->size() == 1 && batch->previous() == position && batch->checksum() != 0);
+    CHECK(batch->first_sequence() == batch->sequence() && batch->previous_checksum() == 0);
+    const esker::Change change = (*batch)[0];
+    CHECK(change.kind() == esker::ChangeKind::put && change.keyspace() == "default");
+    CHECK(change.key() == "a" && change.value() == "1" && change.expires_ms());
+    CHECK(change.new_name().empty() && change.options().empty() && change.key_order().empty());
+    CHECK(keys(changes) == "b " && keys(changes).empty() && !changes.next());
+    slot.confirm(changes.position());
+    db.put("c", "");
+    esker::Changes later = db.slot("index").changes();
+    CHECK(keys(later) == "c ");
+    esker::Changes all = db.changes();
+    CHECK(keys(all) == "a b c ");
+    const auto slots = db.slots();
+    CHECK(slots.size() == 1 && slots[0].name == "index" && !slots[0].lag_limit_bytes);
+    CHECK(!slots[0].problem && slots[0].position > position);
+    db.drop_slot("index");
+    CHECK(failure([&] { slot.position(); }) == Code::not_found);
+    CHECK(failure([&] { db.slot("index"); }) == Code::not_found);
+    db.close();
+    CHECK(failure([&] { changes.next(); }) == Code::closed);
+}
+
+static void forks(const esker::Options& options) {
+    esker::Db db = esker::Db::open("parent", options);
+    db.put("a", "1");
+    db.put("b", "1");
+    CHECK(db.fork("child", "try 1").store_id != 0);
+    CHECK(failure([&] { db.fork("child"); }) == Code::invalid_argument);
+    esker::Db fork = esker::Db::open("child", options);
+    const esker::Lineage lineage = fork.lineage();
+    CHECK(lineage.name == "try 1"s && lineage.ancestors.size() == 1);
+    CHECK(lineage.ancestors[0].store_id == db.store_id() && !lineage.ancestors[0].name);
+    esker::Snapshot before = fork.snapshot();
+    fork.put("a", "2");
+    fork.erase("b");
+    fork.keyspace("extra").put("k", "");
+    std::string found;
+    esker::Diff diff = esker::diff(db, fork);
+    for (const esker::Difference& each : diff) {
+        found.append(each.keyspace()).append("/").append(each.key()).append(" ");
+        found.append(each.old_value().value_or("none")).append(" ");
+        found.append(each.new_value().value_or("none")).append(" ");
+        CHECK(each.old_expires_ms() == ESKER_NEVER_MS && each.new_expires_ms() == ESKER_NEVER_MS);
+    }
+    CHECK(found == "default/a 1 2 default/b 1 none extra/k none  ");
+    CHECK(diff.relation() == esker::Relation::descendant && diff.shared_files() > 0);
+    CHECK(diff.keyspaces_only_in_new() == "extra" && diff.keyspaces_only_in_old().empty());
+    CHECK(!esker::diff(fork, fork, "default", &before, &before).next());
+    CHECK(failure([&] { esker::diff(db, fork, "none"); }) == Code::not_found);
+}
+
+static void loads(const esker::Options& options) {
+    esker::Db db = esker::Db::open("loaded", options);
+    db.put("b", "old");
+    {
+        esker::SortedWriter writer("one.sst", options);
+        writer.put("b", "new");
+        CHECK(failure([&] { writer.put("a", ""); }) == Code::invalid_argument);
+        writer.put_with_ttl("c", "1", 3600000);
+        writer.merge("n", "1");
+        writer.erase("z");
+        CHECK(writer.entries() == 4 && writer.finish().entries == 4);
+        CHECK(failure([&] { writer.finish(); }) == Code::invalid_argument);
+    }
+    CHECK(db.ingest({"one.sst"}, esker::IngestOptions{true, false}).entries == 4);
+    CHECK(db.get("b") == "new"s && db.get("n") == "1"s);
+    CHECK(failure([&] { db.ingest({"one.sst", "one.sst"}); }) == Code::invalid_argument);
+    int number = 0;
+    auto numbers = [&]() -> std::optional<std::pair<std::string, std::string>> {
+        if (number == 100) return std::nullopt;
+        if (number == 50 && !db.contains("go on")) throw std::runtime_error("planted");
+        const std::string digits = std::to_string(1000 + number++);
+        return std::make_pair("k" + digits, digits);
+    };
+    try {
+        db.bulk_load(numbers);
+        CHECK(false);
+    } catch (const esker::Error&) {
+        CHECK(false);
+    } catch (const std::runtime_error& error) {
+        CHECK(error.what() == "planted"s && !db.get("k1000"));
+    }
+    db.put("go on", "");
+    number = 0;
+    CHECK(db.bulk_load(numbers).entries == 100 && db.get("k1099") == "1099"s);
+    number = 0;
+    esker::Keyspace other = db.keyspace("other");
+    CHECK(other.bulk_load(numbers).entries == 100 && other.get("k1000") == "1000"s);
+    CHECK(failure([&] { other.ingest({"none.sst"}); }) != Code::internal);
+}
+
 int main(int argc, char** argv) {
     if (argc != 2) return 2;
     const std::string path = argv[1];
@@ -354,6 +464,9 @@ int main(int argc, char** argv) {
     CHECK(failure([&] { db.keyspace("bad", esker::KeyspaceOptions().set_compaction_filter("x")); }) ==
           Code::invalid_argument);
     observed(memory);
+    feeds(in_memory);
+    forks(in_memory);
+    loads(in_memory);
     CHECK(!esker::version().empty());
     std::printf("esker.hpp: %d checks\n", checks);
     return 0;

@@ -6,7 +6,10 @@
 //! 3. Closing twice is allowed.
 //! 4. Every call from within the store's own functions (comparators, listeners) is refused, if the handle was
 //!    created by [`Handle::of`].
+//! 5. A function of the caller that a call runs ([`Handle::held`]) cannot close the store: the close
+//!    would wait for its own thread.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +17,11 @@ use arc_swap::{ArcSwapOption, Guard};
 use esker::{Db, ErrorKind, Result, internals};
 
 use crate::calling::{self, Functions};
+
+thread_local! {
+    /// Addresses of the handles that a call on this thread holds while it runs the caller's code.
+    static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A shared store, until it is closed.
 pub struct Handle {
@@ -63,9 +71,31 @@ impl Handle {
         self.db.load().is_none()
     }
 
+    /// Runs `body`, which is code of the caller within a call on the store. It may use the store, but
+    /// not close it.
+    pub fn held<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Release;
+        impl Drop for Release {
+            fn drop(&mut self) {
+                HELD.with_borrow_mut(|held| held.pop());
+            }
+        }
+        HELD.with_borrow_mut(|held| held.push(std::ptr::from_ref(self).addr()));
+        let _release = Release;
+        body()
+    }
+
     /// Closes the store and waits for the calls still running on it.
     pub fn close(&self) -> Result<()> {
         self.check_reentry()?;
+        let own = std::ptr::from_ref(self).addr();
+        if HELD.with_borrow(|held| held.contains(&own)) {
+            return Err(internals::error(
+                ErrorKind::InvalidArgument,
+                "the source of a bulk load must not close the store: the load needs it",
+                None,
+            ));
+        }
         let Some(mut db) = self.db.swap(None) else { return Ok(()) };
         // Running calls still hold references to the store.
         loop {
@@ -120,6 +150,19 @@ mod tests {
         });
         assert!(handle.is_closed());
         assert_eq!(handle.open().map(|_| ()).unwrap_err().kind(), ErrorKind::Closed);
+        handle.close().unwrap();
+    }
+
+    #[test]
+    fn store_is_not_closed_by_code_that_one_of_its_calls_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |name| Db::open(dir.path().join(name), esker::Options::default()).unwrap();
+        let (handle, other) = (Handle::new(open("db")), Handle::new(open("other")));
+        handle.held(|| {
+            assert_eq!(handle.close().unwrap_err().kind(), ErrorKind::InvalidArgument);
+            handle.open().unwrap().put("key", "value").unwrap();
+            other.close().unwrap();
+        });
         handle.close().unwrap();
     }
 

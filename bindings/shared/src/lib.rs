@@ -5,6 +5,7 @@
 //! | [`calling`] | detection of re-entrant calls from a comparator or filter |
 //! | [`cursor`] | a cursor over the pairs of a store or of a transaction |
 //! | [`events`] | the events of a store as named fields |
+//! | [`feed`] | batches of changes and differences as bytes |
 //! | [`handle`] | a store handle that can be closed while other threads use the store |
 //! | [`orders`] | the key orders that keyspaces of a store may have, by name |
 //! | [`parts`] | byte strings as C takes them |
@@ -20,6 +21,7 @@
 pub mod calling;
 pub mod cursor;
 pub mod events;
+pub mod feed;
 pub mod handle;
 pub mod orders;
 pub mod parts;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an unknown number is an invalid argument, never a default.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::time::{Duration, Instant};
 
 use esker::{Durability, WriteOptions};
@@ -38,6 +38,16 @@ pub fn write_options(number: i32) -> Outcome<WriteOptions> {
 pub fn write_options_within(number: i32, wait_ms_max: u64) -> Outcome<WriteOptions> {
     let deadline = Instant::now().checked_add(Duration::from_millis(wait_ms_max));
     Ok(write_options(number)?.deadline(deadline))
+}
+
+/// Returns a text for C, without its zero bytes.
+pub(super) fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}
+
+/// Returns the address and the length of `bytes`. The address of empty bytes is not null.
+pub(super) fn data_of(bytes: &[u8]) -> (*const u8, usize) {
+    (bytes.as_ptr(), bytes.len())
 }
 
 /// Returns the version, such as `0.1.0`. It must not be freed.

@@ -22,7 +22,7 @@ use crate::ffi;
 /// threads may call functions on it concurrently, except `esker_keyspace_close`. It may be closed
 /// before or after the store.
 pub struct esker_keyspace_t {
-    store: Arc<Handle>,
+    pub(super) store: Arc<Handle>,
     pub(super) keyspace: Keyspace,
 }
 

@@ -10,6 +10,7 @@ use esker_bindings::calling;
 use esker_bindings::events::{self, Value};
 use esker_bindings::runtime;
 
+use super::common::c_text;
 use super::options::esker_options_t;
 use super::store::{esker_db_t, fs_of, on};
 use crate::callbacks::{State, esker_destructor_t};
@@ -117,11 +118,6 @@ pub type esker_listener_t = Option<unsafe extern "C" fn(*mut c_void, *const eske
 
 /// Returns the present, in milliseconds since 1970.
 pub type esker_clock_t = Option<unsafe extern "C" fn(*mut c_void) -> u64>;
-
-/// Returns a text for C, without its zero bytes.
-fn c_text(text: &str) -> CString {
-    CString::new(text.replace('\0', "")).unwrap_or_default()
-}
 
 /// An event as C takes it, and the texts that it points to.
 struct CEvent {

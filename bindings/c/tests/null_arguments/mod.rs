@@ -9,6 +9,9 @@ use esker_c::own::backup::*;
 use esker_c::own::batch::*;
 use esker_c::own::bulk::*;
 use esker_c::own::db::*;
+use esker_c::own::feed::*;
+use esker_c::own::fork::*;
+use esker_c::own::ingest::*;
 use esker_c::own::keyspace::*;
 use esker_c::own::merge_and_ttl::*;
 use esker_c::own::observe::*;
@@ -82,6 +85,64 @@ fn null_handles_return_error_from_functions_on_merges_and_expiry() {
         esker_keyspace_options_set_ttl_ms(None, 0);
     }
     assert!(value.is_null() && time == ESKER_NEVER_MS);
+}
+
+#[test]
+fn null_handles_return_error_from_functions_on_feeds_and_forks() {
+    let (mut at, mut name) = (7, null_mut());
+    refused! {
+        esker_changes_create(None, 0, Some(&mut null_mut()));
+        esker_changes_create(None, 0, None);
+        esker_changes_next(None, 0, Some(&mut null()));
+        esker_changes_next(None, 0, None);
+        esker_subscribe(None, c"slot".as_ptr(), 0, Some(&mut null_mut()));
+        esker_subscribe(None, null(), 0, Some(&mut null_mut()));
+        esker_subscribe(None, null(), 0, None);
+        esker_slot_open(None, c"slot".as_ptr(), Some(&mut null_mut()));
+        esker_slot_open(None, null(), None);
+        esker_slot_position(None, Some(&mut at));
+        esker_slot_position(None, None);
+        esker_slot_changes(None, Some(&mut null_mut()));
+        esker_slot_changes(None, None);
+        esker_slot_confirm(None, 0);
+        esker_slots(None, null_mut(), None);
+        esker_drop_slot(None, c"slot".as_ptr());
+        esker_snapshot_create_with_position(None, Some(&mut null_mut()), Some(&mut at));
+        esker_snapshot_create_with_position(None, None, None);
+        esker_fork(None, c"fork".as_ptr(), null(), None);
+        esker_lineage(None, Some(&mut name), null_mut(), None);
+        esker_diff_create(None, None, None, None, null(), Some(&mut null_mut()));
+        esker_diff_create(None, None, None, None, null(), None);
+        esker_diff_next(None, Some(&mut null()));
+        esker_diff_next(None, None);
+    }
+    assert!(at == 7 && name.is_null() && esker_changes_position(None) == 0);
+    assert!(esker_diff_relation(None) == 0 && esker_diff_shared_files(None) == 0);
+    assert!(esker_diff_keyspaces_only_in(None, 1).is_null());
+    esker_changes_destroy(None);
+    esker_slot_close(None);
+    esker_diff_destroy(None);
+}
+
+#[test]
+fn null_handles_return_error_from_functions_on_ingests() {
+    refused! {
+        esker_sorted_writer_create(null(), None, Some(&mut null_mut()));
+        esker_sorted_writer_create(c"file".as_ptr(), None, None);
+        esker_sorted_writer_put(None, null(), 0, null(), 0);
+        esker_sorted_writer_put_with_ttl(None, null(), 0, null(), 0, 0);
+        esker_sorted_writer_merge(None, null(), 0, null(), 0);
+        esker_sorted_writer_delete(None, null(), 1);
+        esker_sorted_writer_finish(None, None);
+        esker_ingest(None, null(), 0, 0, 0, None);
+        esker_ingest(None, null(), 1, 0, 0, None);
+        esker_ingest(None, [null()].as_ptr(), 1, 0, 0, None);
+        esker_keyspace_ingest(None, null(), 0, 0, 0, None);
+        esker_bulk_load(None, null_mut(), None, None);
+        esker_keyspace_bulk_load(None, null_mut(), None, None);
+    }
+    assert_eq!(esker_sorted_writer_entries(None), 0);
+    esker_sorted_writer_destroy(None);
 }
 
 #[test]

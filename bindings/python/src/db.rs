@@ -15,9 +15,9 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use crate::arguments::{self, BytesLike};
 use crate::backups::BackupReport;
 use crate::batch::{self, WriteBatch};
+use crate::feed_methods::feed_methods;
 use crate::iterator::{self, Iterator};
 use crate::keyspace::Keyspace;
-use crate::mapping_methods::mapping_methods;
 use crate::merge::Ttl;
 use crate::metrics;
 use crate::observe::Stall;
@@ -93,7 +93,7 @@ impl DB {
     }
 }
 
-mapping_methods! { DB {
+feed_methods! { DB {
     #[new]
     #[pyo3(
         signature = (name, **options),

@@ -7,6 +7,7 @@ use pyo3::types::PyBytes;
 
 use crate::arguments::BytesLike;
 use crate::db::DB;
+use crate::ingest::{self, IngestReport};
 use crate::part::{self, Part, part_methods};
 use crate::raw::{self, RawIterator};
 
@@ -78,6 +79,24 @@ part_methods! { Keyspace {
         sync: bool,
     ) -> PyResult<()> {
         self.part.delete_range(py, &start, &stop, sync)
+    }
+
+    /// See ``DB.ingest``. Unless the keyspace is 'default', the files are read and written once. Pairs
+    /// do not get the keyspace's time to live, but that of the file.
+    #[pyo3(signature = (files, *, copy=false, verify=true))]
+    fn ingest(
+        &self,
+        py: Python<'_>,
+        files: &Bound<'_, PyAny>,
+        copy: bool,
+        verify: bool,
+    ) -> PyResult<IngestReport> {
+        ingest::ingest(py, &self.part, files, copy, verify)
+    }
+
+    /// See ``DB.bulk_load``. Pairs get the keyspace's time to live.
+    fn bulk_load(&self, py: Python<'_>, pairs: &Bound<'_, PyAny>) -> PyResult<IngestReport> {
+        ingest::bulk_load(py, &self.part, pairs)
     }
 
     /// See ``DB.raw_iterator``.

@@ -14,6 +14,8 @@
 //! | `errors` | conversion of failures to exceptions |
 //! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
 //! | `mapping_methods` | the methods of a mapping and of arrays |
+//! | `feed`, `fork`, `ingest` | the change feed, forks and comparisons, much data at once |
+//! | `feed_methods` | the methods of a database for these |
 //! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `transaction`, `iterator`, `raw` | the classes |
 //! | `functions` | the functions of the module |
 //!
@@ -31,9 +33,13 @@ mod batch;
 mod comparator;
 mod db;
 mod errors;
+mod feed;
+mod feed_methods;
 mod filter;
+mod fork;
 mod functions;
 mod guarded;
+mod ingest;
 mod iterator;
 mod keyspace;
 mod mapping_methods;
@@ -57,9 +63,15 @@ mod _esker {
     #[pymodule_export]
     use crate::db::DB;
     #[pymodule_export]
+    use crate::feed::{Change, ChangeBatch, Changes, Slot, SlotInfo};
+    #[pymodule_export]
+    use crate::fork::{Ancestor, Diff, Difference, ForkReport, Lineage, diff};
+    #[pymodule_export]
     use crate::functions::{
         OptionSpec, abandon_all, close_all, destroy_db, options, repair_db, version,
     };
+    #[pymodule_export]
+    use crate::ingest::{IngestReport, SortedFile, SortedWriter};
     #[pymodule_export]
     use crate::iterator::Iterator;
     #[pymodule_export]

@@ -16,6 +16,7 @@ use crate::iterator::{self, Iterator};
 use crate::keyspace::Keyspace;
 use crate::part::{self, Part};
 use crate::raw::{self, RawIterator};
+use crate::store::Store;
 
 /// The state of the database at the call of ``snapshot()``.
 ///
@@ -33,7 +34,19 @@ pub fn make(py: Python<'_>, part: &Part) -> PyResult<Snapshot> {
     Ok(Snapshot { part: part.clone(), snapshot: ArcSwapOption::from_pointee(snapshot) })
 }
 
+/// Creates a snapshot that shows the keys of `part`. Returns its position in the change feed too.
+pub fn make_with_position(py: Python<'_>, part: &Part) -> PyResult<(Snapshot, u64)> {
+    let (snapshot, position) = part.store().run(py, |db| Ok(db.snapshot_with_position()))?;
+    let snapshot = ArcSwapOption::from_pointee(snapshot);
+    Ok((Snapshot { part: part.clone(), snapshot }, position))
+}
+
 impl Snapshot {
+    /// Returns the store and the engine's snapshot.
+    pub fn held_with_store(&self) -> PyResult<(Arc<Store>, Arc<esker::Snapshot>)> {
+        Ok((self.part.store().clone(), self.held()?))
+    }
+
     fn held(&self) -> PyResult<Arc<esker::Snapshot>> {
         self.part.store().check_open("database or snapshot")?;
         self.snapshot.load_full().ok_or_else(|| errors::closed("database or snapshot"))

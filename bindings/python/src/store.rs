@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use esker::{Db, Result};
 use esker_bindings::calling;
-use esker_bindings::handle::Handle;
+use esker_bindings::handle::{Handle, Opened};
 use esker_bindings::orders::Orders;
 use pyo3::prelude::*;
 
@@ -92,6 +92,16 @@ impl Store {
         });
         self.check_order(py)?;
         outcome.map_err(|error| errors::raised(py, &error))
+    }
+
+    /// Returns the open store. Only for a thread without the interpreter's lock.
+    pub fn opened(&self) -> Result<Opened> {
+        self.handle.open()
+    }
+
+    /// Returns the handle. Only for a thread without the interpreter's lock.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// Drops a transaction or an iterator of one. The drop takes the lock of the transaction's state

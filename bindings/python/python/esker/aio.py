@@ -29,6 +29,8 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -41,11 +43,22 @@ import esker
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["DB", "Iterator", "Keyspace", "Snapshot", "Transaction", "WriteBatch", "open"]
+__all__ = [
+    "Changes",
+    "DB",
+    "Iterator",
+    "Keyspace",
+    "Slot",
+    "Snapshot",
+    "Transaction",
+    "WriteBatch",
+    "open",
+]
 
 _T = TypeVar("_T")
 _Exc = type[BaseException] | BaseException | TracebackType | None
 _CHUNK_MAX = 1024
+_WAIT_MAX = 0.1  # seconds that a thread waits after its caller was cancelled
 
 
 class _Threads:
@@ -241,6 +254,104 @@ class _Writes(_Reads):
         await self._threads.run(self._plain.compact_range, start=start, stop=stop)
 
 
+    async def ingest(
+        self,
+        files: Iterable[str | bytes | PathLike[str]],
+        *,
+        copy: bool = False,
+        verify: bool = True,
+    ) -> esker.IngestReport:
+        """See ``esker.DB.ingest``."""
+        return await self._threads.run(self._plain.ingest, files, copy=copy, verify=verify)
+
+    async def bulk_load(self, pairs: Iterable[tuple[Buffer, Buffer]]) -> esker.IngestReport:
+        """See ``esker.DB.bulk_load``. A thread takes the pairs."""
+        return await self._threads.run(self._plain.bulk_load, pairs)
+
+
+class Changes:
+    """A change feed; see ``esker.Changes``. Its waits run on a thread of its own.
+
+    ``async for`` gives the batches up to the present, ``wait`` the next one. A batch that a cancelled
+    wait has read is the next one's.
+    """
+
+    def __init__(self, plain: esker.Changes) -> None:
+        self._threads = _Threads(1)
+        self._plain = plain
+        self._read: deque[esker.ChangeBatch] = deque()
+        self._position = plain.position
+
+    @property
+    def position(self) -> int:
+        """The sequence number of the last batch that was returned."""
+        return self._position
+
+    def _fetch(self, longest: float) -> None:
+        if not self._read:
+            batch = self._plain.wait(longest)
+            if batch is not None:
+                self._read.append(batch)
+
+    async def wait(self, timeout: float | None = None) -> esker.ChangeBatch | None:
+        """See ``esker.Changes.wait``."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _WAIT_MAX if end is None else max(0.0, end - time.monotonic())
+            await self._threads.run(self._fetch, min(left, _WAIT_MAX))
+            if self._read:
+                batch = self._read.popleft()
+                self._position = batch.sequence
+                return batch
+            if left == 0:
+                return None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> esker.ChangeBatch:
+        batch = await self.wait(0)
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
+
+    async def aclose(self) -> None:
+        """Ends the thread of the feed. Later calls raise RuntimeError."""
+        self._threads.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: _Exc) -> None:
+        await self.aclose()
+
+
+class Slot(_Object):
+    """See ``esker.Slot``."""
+
+    @property
+    def name(self) -> str:
+        """The name of the slot."""
+        name: str = self._plain.name
+        return name
+
+    async def position(self) -> int:
+        """See ``esker.Slot.position``."""
+        return await self._threads.run(lambda: int(self._plain.position))
+
+    async def changes(self) -> Changes:
+        """Returns the changes after the confirmed position, as ``Changes``."""
+        return Changes(await self._threads.run(self._plain.changes))
+
+    async def confirm(self, position: int) -> None:
+        """See ``esker.Slot.confirm``."""
+        await self._threads.run(self._plain.confirm, position)
+
+    async def drop(self) -> None:
+        """See ``esker.Slot.drop``."""
+        await self._threads.run(self._plain.drop)
+
+
 class Snapshot(_Reads):
     """See ``esker.Snapshot``."""
 
@@ -400,6 +511,37 @@ class DB(_Writes):
     async def checkpoint(self, name: str | bytes | PathLike[str]) -> None:
         """See ``esker.DB.checkpoint``."""
         await self._threads.run(self._plain.checkpoint, name)
+
+    async def changes(self, start: int = 0) -> Changes:
+        """See ``esker.DB.changes``."""
+        return Changes(await self._threads.run(self._plain.changes, start))
+
+    async def subscribe(self, name: str, **options: Any) -> Slot:
+        """See ``esker.DB.subscribe``."""
+        return Slot(self._threads, await self._threads.run(self._plain.subscribe, name, **options))
+
+    async def slot(self, name: str) -> Slot:
+        """See ``esker.DB.slot``."""
+        return Slot(self._threads, await self._threads.run(self._plain.slot, name))
+
+    async def slots(self) -> list[esker.SlotInfo]:
+        """See ``esker.DB.slots``."""
+        return await self._threads.run(self._plain.slots)
+
+    async def drop_slot(self, name: str) -> None:
+        """See ``esker.DB.drop_slot``."""
+        await self._threads.run(self._plain.drop_slot, name)
+
+    async def snapshot_with_position(self) -> tuple[Snapshot, int]:
+        """See ``esker.DB.snapshot_with_position``."""
+        snapshot, position = await self._threads.run(self._plain.snapshot_with_position)
+        return Snapshot(self._threads, snapshot), position
+
+    async def fork(
+        self, name: str | bytes | PathLike[str], *, fork_name: str | None = None
+    ) -> esker.ForkReport:
+        """See ``esker.DB.fork``."""
+        return await self._threads.run(self._plain.fork, name, fork_name=fork_name)
 
     async def verify(self) -> list[str]:
         """See ``esker.DB.verify``."""

@@ -137,3 +137,61 @@ int32_t esker_go_visit_backups(const char *path, const esker_options_t *options,
 		char **message) {
 	return esker_backups(path, options, (void *)state, visit_backup, message);
 }
+
+static void visit_slot(void *state, const esker_slot_info_t *slot) {
+	eskerGoVisitSlot((uintptr_t)state, (esker_slot_info_t *)slot);
+}
+
+static void visit_ancestor(void *state, uint64_t id, const char *name, uint64_t sequence) {
+	eskerGoVisitAncestor((uintptr_t)state, id, (char *)name, sequence);
+}
+
+int32_t esker_go_visit_slots(const esker_db_t *db, uintptr_t state, char **message) {
+	return esker_slots(db, (void *)state, visit_slot, message);
+}
+
+int32_t esker_go_lineage(const esker_db_t *db, char **name, uintptr_t state, char **message) {
+	return esker_lineage(db, name, (void *)state, visit_ancestor, message);
+}
+
+// A chunk of packed pairs of Go: the lengths of the key and of the value, four bytes each,
+// little-endian, then both.
+typedef struct {
+	uintptr_t state;
+	uint8_t *chunk;
+	size_t len;
+	size_t at;
+} pairs;
+
+static size_t length_at(const uint8_t *at) {
+	return (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+}
+
+static int32_t next_pair(void *own, const uint8_t **key, size_t *key_len, const uint8_t **value,
+		size_t *value_len) {
+	pairs *source = (pairs *)own;
+	if (source->at == source->len) {
+		free(source->chunk);
+		source->chunk = NULL;
+		source->len = source->at = 0;
+		int32_t more = eskerGoFill(source->state, &source->chunk, &source->len);
+		if (more != ESKER_SOURCE_PAIR) return more;
+	}
+	const uint8_t *at = source->chunk + source->at;
+	*key_len = length_at(at);
+	*value_len = length_at(at + 4);
+	*key = at + 8;
+	*value = *key + *key_len;
+	source->at += 8 + *key_len + *value_len;
+	return ESKER_SOURCE_PAIR;
+}
+
+int32_t esker_go_bulk_load(const esker_db_t *db, const esker_keyspace_t *keyspace, uintptr_t state,
+		esker_ingest_report_t **report, char **message) {
+	pairs source = {state, NULL, 0, 0};
+	int32_t code = keyspace == NULL
+		? esker_bulk_load(db, &source, next_pair, report, message)
+		: esker_keyspace_bulk_load(keyspace, &source, next_pair, report, message);
+	free(source.chunk);
+	return code;
+}

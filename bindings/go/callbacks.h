@@ -17,6 +17,12 @@ int32_t esker_go_visit_names(const esker_db_t *db, uintptr_t state, char **messa
 int32_t esker_go_visit_backups(const char *path, const esker_options_t *options, uintptr_t state,
 	char **message);
 
+int32_t esker_go_visit_slots(const esker_db_t *db, uintptr_t state, char **message);
+int32_t esker_go_lineage(const esker_db_t *db, char **name, uintptr_t state, char **message);
+// Loads the pairs of a `load` of ingest.go.
+int32_t esker_go_bulk_load(const esker_db_t *db, const esker_keyspace_t *keyspace, uintptr_t state,
+	esker_ingest_report_t **report, char **message);
+
 // Returns the state of a function that no store uses any more, or 0. `*list` is NULL at first.
 uintptr_t esker_go_take_unused(void **list);
 

@@ -548,13 +548,15 @@ func Example_options() {
 	// esker: unknown option "compresion"; the nearest name is compression
 }
 
-// Every block of Go in the pages is code of this file, so it is compiled, and examples run.
+// Every block of Go in the pages is code of these files, so it is compiled, and examples run.
 func TestPagesAreCompiled(t *testing.T) {
-	source, err := os.ReadFile("cookbook_test.go")
-	must(t, err)
+	var source []byte
+	for _, file := range []string{"cookbook_test.go", "cookbook_feed_test.go"} {
+		source = append(source, ok[[]byte](t)(os.ReadFile(file))...)
+	}
 	outdented := regexp.MustCompile(`(?m)^\t`).ReplaceAll(source, nil)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```")
-	for page, least := range map[string]int{"COOKBOOK.md": 13, "README.md": 1} {
+	for page, least := range map[string]int{"COOKBOOK.md": 17, "README.md": 1} {
 		text, err := os.ReadFile(page)
 		must(t, err)
 		found := blocks.FindAllSubmatch(text, -1)
@@ -563,7 +565,7 @@ func TestPagesAreCompiled(t *testing.T) {
 		}
 		for _, block := range found {
 			if !bytes.Contains(source, block[1]) && !bytes.Contains(outdented, block[1]) {
-				t.Errorf("%s has code that cookbook_test.go has not:\n%s", page, block[1])
+				t.Errorf("%s has code that no cookbook test has:\n%s", page, block[1])
 			}
 		}
 	}

@@ -82,6 +82,7 @@ func withOptions(path string, options *Options,
 // that have not ended are never committed. Iterators stay readable until the store is opened again,
 // removed or repaired. Closing twice is allowed.
 func (db *DB) Close() error {
+	endLoads(db.c)
 	var message *C.char
 	err := failed(C.esker_close(db.c, &message), message)
 	if db.guard != nil && !errors.Is(err, ErrInvalidArgument) {

@@ -27,8 +27,8 @@
 //
 // # Closing
 //
-// Stores, snapshots, iterators and transactions must be closed. They keep versions, files or the
-// lock of the directory. If one is collected as garbage without Close, it is freed, and a warning is
+// Stores, snapshots, iterators, transactions, change feeds, comparisons and sorted writers must be
+// closed. They keep versions, files or the lock of the directory. If one is collected as garbage without Close, it is freed, and a warning is
 // logged; see SetLeakWarning and SetLeakTracking.
 //
 // # Errors

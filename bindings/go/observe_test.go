@@ -119,12 +119,17 @@ func TestWriteWithin(t *testing.T) {
 	var failure error
 	written := 0
 	for failure == nil {
+		// A write that was only slowed may be Busy too, and the next one not. Writes that wait for the
+		// flush all are.
 		if written == 100_000 {
 			t.Fatal("no write had to wait")
 		}
 		batch.Reset()
 		batch.Put(fmt.Appendf(nil, "%08d", written), bytes.Repeat([]byte{'v'}, 100))
 		failure = db.WriteWithin(20*time.Millisecond, &batch)
+		if failure != nil && db.WriteWithin(-time.Second, &batch) == nil {
+			failure = nil
+		}
 		written++
 	}
 	isKind(t, failure, esker.ErrBusy)

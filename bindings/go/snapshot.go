@@ -29,11 +29,15 @@ func (db *DB) Snapshot() (*Snapshot, error) {
 	if err := failed(C.esker_snapshot_create(db.c, &handle, &message), message); err != nil {
 		return nil, err
 	}
+	return db.snapshotOf(handle), nil
+}
+
+func (db *DB) snapshotOf(handle *C.esker_snapshot_t) *Snapshot {
 	s := &Snapshot{handle: handle}
 	s.reader = reader{db: db, c: db.c, snapshot: s, callsGo: db.callsGo}
-	s.guard = newGuard("a snapshot", func() { C.esker_snapshot_destroy(handle) }, false, 1)
+	s.guard = newGuard("a snapshot", func() { C.esker_snapshot_destroy(handle) }, false, 2)
 	runtime.AddCleanup(s, collected, s.guard)
-	return s, nil
+	return s
 }
 
 // In returns a view of a keyspace in the snapshot. It needs no Close.

@@ -1,0 +1,161 @@
+// The recipes of COOKBOOK.md on loading, forks and feeds.
+
+package esker_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"esker.dev/esker"
+)
+
+func Example_loading() {
+	dir, remove := exampleDir()
+	defer remove()
+	db, err := esker.Open(filepath.Join(dir, "db"), nil)
+	check(err)
+	defer db.Close()
+	ctx := context.Background()
+	loaded, err := db.BulkLoad(ctx, func(yield func(esker.Pair, error) bool) {
+		for n := range 1000 {
+			pair := esker.Pair{Key: fmt.Appendf(nil, "%04d", n), Value: []byte("v")}
+			if !yield(pair, nil) {
+				return
+			}
+		}
+	})
+	check(err)
+	fmt.Println(loaded.Entries)
+
+	// Files can be made by other goroutines, processes and machines.
+	file := filepath.Join(dir, "fruit.sst")
+	writer, err := esker.NewSortedWriter(file, nil)
+	check(err)
+	defer writer.Close()
+	check(writer.Put([]byte("apple"), []byte("red")))
+	check(writer.Put([]byte("lime"), []byte("green")))
+	_, err = writer.Finish()
+	check(err)
+	_, err = db.Ingest(ctx, []string{file}, nil)
+	check(err)
+	color, _, err := db.Get([]byte("lime"))
+	fmt.Printf("%s %v\n", color, err)
+	// Output:
+	// 1000
+	// green <nil>
+}
+
+func Example_staging() {
+	dir, remove := exampleDir()
+	defer remove()
+	live, err := esker.Open(filepath.Join(dir, "live"), nil)
+	check(err)
+	defer live.Close()
+	check(live.Put([]byte("user/1"), []byte("Ada Lovelace")))
+	check(live.Put([]byte("user/2"), []byte("Grace Hopper")))
+
+	// A fork shares the tables by hard links: it takes a moment and almost no space.
+	path := filepath.Join(dir, "staging")
+	_, err = live.Fork(context.Background(), path, &esker.ForkOptions{Name: "last names first"})
+	check(err)
+	staging, err := esker.Open(path, nil)
+	check(err)
+	defer staging.Close()
+	for pair, err := range staging.Prefix([]byte("user/")) {
+		check(err)
+		first, last, _ := strings.Cut(string(pair.Value), " ")
+		check(staging.Put(pair.Key, []byte(last+", "+first)))
+	}
+
+	// The comparison reads only what the two do not share.
+	diff, err := esker.NewDiff(live, staging, nil)
+	check(err)
+	defer diff.Close()
+	for found, err := range diff.All() {
+		check(err)
+		fmt.Printf("%s: %s -> %s\n", found.Key, found.Old, found.New)
+	}
+	// Output:
+	// user/1: Ada Lovelace -> Lovelace, Ada
+	// user/2: Grace Hopper -> Hopper, Grace
+}
+
+// indexChanges indexes the next batches of the slot, and returns their number.
+func indexChanges(db, index *esker.DB) (count int, err error) {
+	slot, err := db.Subscribe("index", &esker.SlotOptions{LagLimitBytes: 1 << 30})
+	if err != nil {
+		return 0, err
+	}
+	// The index stores the position with its own data, so that it knows what it has.
+	at, _, err := index.Get([]byte("position"))
+	if err != nil {
+		return 0, err
+	}
+	known, _ := strconv.ParseUint(string(at), 10, 64)
+	changes, err := slot.Changes()
+	if err != nil {
+		return 0, err
+	}
+	defer changes.Close()
+	// A program that runs for ever takes changes.Follow(ctx).
+	for batch, err := range changes.All() {
+		if err != nil {
+			return count, err
+		}
+		if batch.Sequence <= known {
+			continue // the crash came between the index and the confirmation
+		}
+		var entries esker.Batch
+		for _, change := range batch.Changes {
+			if change.Kind == esker.ChangePut {
+				entries.Put(append([]byte("value/"), change.Value...), change.Key)
+			}
+		}
+		entries.Put([]byte("position"), strconv.AppendUint(nil, batch.Sequence, 10))
+		if err := index.Write(&entries); err != nil {
+			return count, err
+		}
+		count++
+	}
+	if err := index.Sync(); err != nil {
+		return count, err
+	}
+	return count, slot.Confirm(changes.Position())
+}
+
+func Example_feed() {
+	dir, remove := exampleDir()
+	defer remove()
+	db, err := esker.Open(filepath.Join(dir, "db"), nil)
+	check(err)
+	defer db.Close()
+	index, err := esker.Open(filepath.Join(dir, "index"), nil)
+	check(err)
+	defer index.Close()
+	fmt.Println(indexChanges(db, index))
+	check(db.Put([]byte("apple"), []byte("red")))
+	check(db.Put([]byte("plum"), []byte("blue")))
+	fmt.Println(indexChanges(db, index))
+	key, _, err := index.Get([]byte("value/blue"))
+	fmt.Printf("%s %v\n", key, err)
+
+	// A wait ends with its context.
+	slot, err := db.Slot("index")
+	check(err)
+	changes, err := slot.Changes()
+	check(err)
+	defer changes.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err = changes.Next(ctx)
+	fmt.Println(err)
+	// Output:
+	// 0 <nil>
+	// 2 <nil>
+	// plum <nil>
+	// context deadline exceeded
+}

@@ -136,6 +136,157 @@ export interface KeyEncodingOptions<K> {
 
 type Format = string | Buffer | Uint8Array
 
+/** A source of pairs. */
+export type Pairs<K, V> = Iterable<[K, V]> | AsyncIterable<[K, V]>
+
+/** Options of an ingest. */
+export interface IngestOptions {
+  /** Whether the files stay where they are, and the database gets copies. Default: `false`. */
+  copy?: boolean | undefined
+  /** Whether each file is read and checked as a whole first. Default: `true`. */
+  verify?: boolean | undefined
+}
+
+/** What an ingest or a bulk load did. */
+export interface IngestReport {
+  /** The sequence number of all entries; 0 if there was none. */
+  sequence: number
+  /** Number of tables, of their entries, and their size in bytes. */
+  files: number
+  entries: number
+  bytes: number
+  /** Whether the call waited for a flush of what was written before. */
+  flushed: boolean
+}
+
+/** One change of a batch. `keyspace` is the name that the keyspace had then. */
+export type Change =
+  /** With `expires`, until that time in milliseconds since 1970. */
+  | { type: 'put', keyspace: string, key: Buffer, value: Buffer, expires: number | undefined }
+  | { type: 'merge', keyspace: string, key: Buffer, operand: Buffer }
+  | { type: 'delete', keyspace: string, key: Buffer }
+  /** The keys from `start` (inclusive) to `end` (exclusive) were deleted. */
+  | { type: 'deleteRange', keyspace: string, start: Buffer, end: Buffer }
+  | { type: 'clear', keyspace: string }
+  | { type: 'keyspaceCreated', keyspace: string, keyOrder: string, options: Record<string, string> }
+  | { type: 'keyspaceRenamed', keyspace: string, newName: string }
+  | { type: 'keyspaceDropped', keyspace: string }
+
+/** A committed batch: changes that became visible together. */
+export interface ChangeBatch {
+  firstSequence: number
+  /** Sequence number of the last operation: the position after the batch. */
+  sequence: number
+  /** Tells batches with the same sequence number apart. Not 0. */
+  checksum: bigint
+  /** Position before the batch, and the checksum of the batch there; 0 if it is not known. */
+  previous: number
+  previousChecksum: bigint
+  /** The changes, in order. A key may occur more than once; the last change counts. */
+  changes: Change[]
+}
+
+/** The change feed of a database. A loop over it ends at the present, and a later loop goes on. */
+export class Changes {
+  private constructor ()
+  /** Sequence number of the last batch that was returned. */
+  get position (): number
+  /**
+   * Returns the next batch, and waits for it for at most `timeout` milliseconds (default: 0). Returns
+   * `undefined` after that time. A close of the feed or the database ends the wait with an error.
+   */
+  next (timeout?: number): Promise<ChangeBatch | undefined>
+  [Symbol.asyncIterator] (): AsyncGenerator<ChangeBatch, void, unknown>
+  /** Returns the batches, and waits for further ones until the signal is aborted. Closes the feed. */
+  follow (options?: { signal?: AbortSignal | undefined } | undefined): AsyncGenerator<ChangeBatch, void, unknown>
+  close (): Promise<void>
+}
+
+/** A slot: a durable position in the change feed. The database keeps what was not confirmed. */
+export class Slot {
+  private constructor ()
+  get name (): string
+  /** Returns the position that was confirmed last. Rejects if the slot was dropped, with the reason. */
+  position (): Promise<number>
+  /** Confirms every batch up to a position, durably. */
+  confirm (position: number): Promise<void>
+  /** Returns the changes after the confirmed position. */
+  changes (): Promise<Changes>
+  drop (): Promise<void>
+}
+
+export interface SlotOptions {
+  /**
+   * Most bytes of logs that are kept only for slots. A slot that would need more is dropped. Default:
+   * 16 GiB. `Infinity`: no limit, so a reader that does not come back fills the device.
+   */
+  lagLimitBytes?: number | undefined
+}
+
+export interface SlotInfo {
+  name: string
+  position: number
+  lagBytes: number
+  lagLimitBytes: number
+  /** Why the slot keeps no logs any more, as a sentence. */
+  problem: string | undefined
+}
+
+/** What a fork shares with its parent. */
+export interface ForkReport {
+  storeId: bigint
+  linkedFiles: number
+  linkedBytes: number
+  copiedFiles: number
+  copiedBytes: number
+}
+
+/** The identity of a database, and those that it descends from, the parent first. */
+export interface Lineage {
+  storeId: bigint
+  name: string | undefined
+  ancestors: Array<{ storeId: bigint, name: string | undefined, sequence: number }>
+}
+
+/** A key that is not the same in two databases. */
+export interface Difference {
+  keyspace: string
+  key: Buffer
+  /** The values; `undefined` if a database does not have the key. */
+  old: Buffer | undefined
+  new: Buffer | undefined
+  /** The times at which the pairs expire, in milliseconds since 1970. */
+  oldExpires: number | undefined
+  newExpires: number | undefined
+}
+
+/** The differences of two databases. A loop over it closes it. */
+export class Diff {
+  private constructor ()
+  /** How the databases descend from each other: a phrase after "the second is". */
+  get relation (): string
+  /** Number of tables that both have. If it is 0, every pair is read. */
+  get sharedFiles (): number
+  get keyspacesOnlyInOld (): string[]
+  get keyspacesOnlyInNew (): string[]
+  next (): Promise<Difference | undefined>
+  [Symbol.asyncIterator] (): AsyncGenerator<Difference, void, unknown>
+  close (): Promise<void>
+}
+
+export interface DiffOptions {
+  /** Name of the only keyspace to compare. Default: all of them. */
+  keyspace?: string | undefined
+  /** Snapshots of the databases. Default: now. */
+  oldSnapshot?: AbstractSnapshot | undefined
+  newSnapshot?: AbstractSnapshot | undefined
+}
+
+/** Compares two open databases, or snapshots of them. */
+export function diff (
+  old: EskerLevel<any, any>, now: EskerLevel<any, any>, options?: DiffOptions | undefined
+): Promise<Diff>
+
 /** What a database and a keyspace have in common. */
 declare class Part<K = string, V = string> extends AbstractLevel<Format, K, V> {
   get (key: K): Promise<V | undefined>
@@ -180,6 +331,14 @@ declare class Part<K = string, V = string> extends AbstractLevel<Format, K, V> {
   /** Compacts the keys from `start` to `end`, and waits for it. */
   compactRange (start: K, end: K): Promise<void>
   compactRange<K1 = K> (start: K1, end: K1, options: KeyEncodingOptions<K1>): Promise<void>
+  /** Makes sorted files part of the keyspace, all of them at once. The database takes the files. */
+  ingest (files: string[], options?: IngestOptions | undefined): Promise<IngestReport>
+  /**
+   * Writes pairs as tables, without the log and the memtable. Their keys must be strictly ascending.
+   * They become visible and durable together; after an error of the source nothing is loaded.
+   */
+  bulkLoad (pairs: Pairs<K, V>): Promise<IngestReport>
+  bulkLoad<K1 = K, V1 = V> (pairs: Pairs<K1, V1>, options: BatchEncodingOptions<K1, V1>): Promise<IngestReport>
 }
 
 /** A keyspace: an ordered map of its own within a database. */
@@ -266,6 +425,20 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
   commitPrepared (name: string): Promise<void>
   rollbackPrepared (name: string): Promise<void>
 
+  /** Returns the change feed after a position; 0, the default, for all that the logs still have. */
+  changes (from?: number): Promise<Changes>
+  /** Opens a slot, and creates it at the present if it does not exist. */
+  subscribe (name: string, options?: SlotOptions | undefined): Promise<Slot>
+  /** Opens a slot. Rejects with `ESKER_NOT_FOUND` if there is none. */
+  slot (name: string): Promise<Slot>
+  slots (): Promise<SlotInfo[]>
+  dropSlot (name: string): Promise<void>
+  /** Takes a snapshot with its position in the change feed: it has every batch up to it. */
+  snapshotWithPosition (): Promise<{ snapshot: AbstractSnapshot, position: number }>
+  /** Creates a database of its own that begins with the content of this one, by hard links. */
+  fork (directory: string, options?: { name?: string | undefined } | undefined): Promise<ForkReport>
+  lineage (): Promise<Lineage>
+
   flush (): Promise<void>
   sync (): Promise<void>
   waitIdle (): Promise<void>
@@ -294,6 +467,10 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
     into: string,
     options?: (EngineOptions & { number?: number | undefined }) | undefined
   ): Promise<void>
+  /** Writes pairs, in ascending order of keys, to a new file for `ingest`. */
+  static writeSorted (
+    file: string, pairs: Pairs<Format, Format>, options?: EngineOptions | undefined
+  ): Promise<{ path: string, entries: number, bytes: number }>
   /** Returns the names of all options of the engine. */
   static options (): string[]
 }

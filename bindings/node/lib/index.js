@@ -9,10 +9,12 @@ const fsp = require('node:fs/promises')
 const path = require('node:path')
 const binding = require('./binding')
 const { call, callLater, invalid, notOpen } = require('./errors')
+const { Changes, Diff, Slot, checkPosition, forkReportOf, lineageOf, slotsOf } = require('./feed')
+const { loading } = require('./ingest')
 const { Keyspace } = require('./keyspace')
 const { nameOf, pairsOf } = require('./options')
 const { Pace } = require('./pace')
-const { Part, kPart, kStore, partOf } = require('./part')
+const { Part, kPart, kSnapshot, kStore, partOf } = require('./part')
 const { Transaction, transact } = require('./transaction')
 const { Writes } = require('./writes')
 
@@ -42,6 +44,9 @@ class EskerLevel extends Part {
       transact: true,
       checkpoint: true,
       backup: true,
+      changes: true,
+      subscribe: true,
+      fork: true,
       flush: true,
       sync: true,
       verify: true
@@ -63,13 +68,14 @@ class EskerLevel extends Part {
       binding.openLater, this.#location, pairs, readOnly === true, shared === true
     )
     const ids = new Set([number])
-    this[kStore] = { ids, pace: new Pace(), writes: new Writes() }
+    this[kStore] = { ids, pace: new Pace(), writes: new Writes(), loads: new Set() }
     this[kPart] = number
     lost.register(this, ids, ids)
   }
 
   async _close () {
-    const { ids, writes } = this[kStore]
+    const { ids, writes, loads } = this[kStore]
+    for (const load of loads) load.end()
     await writes.drain()
     try {
       await callLater(binding.closeLater, this[kPart])
@@ -119,6 +125,57 @@ class EskerLevel extends Part {
 
   async rollbackPrepared (name) {
     return this.#afterWrites(binding.endPreparedLater, String(name), false)
+  }
+
+  // The change feed, forks.
+
+  async changes (from = 0) {
+    const position = checkPosition(from)
+    return new Changes(await this.#afterWrites(binding.changesLater, undefined, position), position)
+  }
+
+  async subscribe (name, options) {
+    const limit = options?.lagLimitBytes
+    if (limit !== undefined && limit !== Infinity) checkPosition(limit)
+    await this.#afterWrites(binding.subscribeLater, String(name), limit)
+    return this.#slotOf(name)
+  }
+
+  async slot (name) {
+    await this.#afterWrites(binding.slotPositionLater, String(name))
+    return this.#slotOf(name)
+  }
+
+  #slotOf (name) {
+    return new Slot((fn, ...args) => this.#afterWrites(fn, ...args), String(name))
+  }
+
+  async slots () {
+    return slotsOf(await this.#afterWrites(binding.slotsLater))
+  }
+
+  async dropSlot (name) {
+    return this.#afterWrites(binding.dropSlotLater, String(name))
+  }
+
+  async snapshotWithPosition () {
+    return this._whenOpen(async () => {
+      await this[kStore].writes.drain()
+      const [number, position] = call(binding.snapshotWithPosition, partOf(this))
+      return { snapshot: this._snapshotOf(number, { owner: this }), position }
+    })
+  }
+
+  async fork (directory, options) {
+    const name = options?.name
+    if (name !== undefined && typeof name !== 'string') {
+      throw new TypeError("The option 'name' must be a string")
+    }
+    return forkReportOf(await this.#afterWrites(binding.forkLater, checkLocation(directory), name))
+  }
+
+  async lineage () {
+    return this._whenOpen(() => lineageOf(call(binding.lineage, partOf(this))))
   }
 
   // Maintenance.
@@ -212,11 +269,44 @@ class EskerLevel extends Part {
     )
   }
 
+  static async writeSorted (file, pairs, options) {
+    const own = pairsOf(options)
+    const encode = pair => pair.map(toBuffer)
+    const [made, entries, bytes] = await loading(pairs, encode, new Set(), load => (
+      callLater(binding.writeSortedLater, checkLocation(file), own, load)
+    ))
+    return { path: made, entries: Number(entries), bytes: Number(bytes) }
+  }
+
   static options () {
     return binding.optionNames()
   }
 }
 
+function toBuffer (data) {
+  if (typeof data === 'string') return Buffer.from(data)
+  if (ArrayBuffer.isView(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+  throw invalid('a key and a value of a sorted file must be strings or bytes')
+}
+
+// Compares two open databases, or snapshots of them.
+async function diff (old, now, options) {
+  const keyspace = options?.keyspace
+  const side = (given, snapshot) => {
+    if (!(given instanceof EskerLevel)) throw new TypeError('diff compares databases')
+    return [partOf(given), snapshot == null ? -1 : snapshot[kSnapshot]()]
+  }
+  const sides = [...side(old, options?.oldSnapshot), ...side(now, options?.newSnapshot)]
+  await old[kStore].writes.drain()
+  await now[kStore].writes.drain()
+  const name = keyspace === undefined ? undefined : String(keyspace)
+  return new Diff(await callLater(binding.diffLater, ...sides, name))
+}
+
 exports.EskerLevel = EskerLevel
+exports.Changes = Changes
+exports.Diff = Diff
+exports.Slot = Slot
+exports.diff = diff
 exports.Keyspace = Keyspace
 exports.Transaction = Transaction

@@ -12,6 +12,7 @@ const { AbstractLevel, AbstractSnapshot } = require('abstract-level')
 const binding = require('./binding')
 const crossing = require('./crossing')
 const { call, callLater, fromNative, invalid, notOpen } = require('./errors')
+const { checkFiles, loading, reportOf } = require('./ingest')
 const { EskerIterator, openRange } = require('./iterator')
 const { durableOf, ttlOf } = require('./options')
 
@@ -39,10 +40,13 @@ const manifest = {
     merge: true,
     remove: true,
     touch: true,
-    expiry: true
+    expiry: true,
+    ingest: true,
+    bulkLoad: true
   }
 }
 
+const toBytes = data => typeof data === 'string' ? Buffer.from(data) : Buffer.from(data.buffer, data.byteOffset, data.byteLength)
 const length = data => typeof data === 'string' ? data.length : data.byteLength
 
 // Returns the number of a read's snapshot, or -1 if it has none.
@@ -186,7 +190,11 @@ class Part extends AbstractLevel {
   }
 
   _snapshot (options) {
-    return new Snapshot(this[kStore], call(binding.snapshot, this[kPart]), options)
+    return this._snapshotOf(call(binding.snapshot, this[kPart]), options)
+  }
+
+  _snapshotOf (number, options) {
+    return new Snapshot(this[kStore], number, options)
   }
 
   // Writes.
@@ -344,6 +352,33 @@ class Part extends AbstractLevel {
     ))
   }
 
+  ingest (files, options) {
+    return this._whenOpen(async () => {
+      checkFiles(files)
+      await this[kStore].writes.drain()
+      const copy = options?.copy === true
+      const verify = options?.verify !== false
+      return reportOf(await callLater(binding.ingestLater, partOf(this), files, copy, verify))
+    })
+  }
+
+  bulkLoad (pairs, options) {
+    return this._whenOpen(async () => {
+      await this[kStore].writes.drain()
+      const part = partOf(this)
+      const values = this.valueEncoding(options?.valueEncoding)
+      const encode = ([key, value]) => {
+        this._assertValidValue(value)
+        return [
+          crossing.toBytes(this._encodeKey(key, options)), toBytes(values.encode(value))
+        ]
+      }
+      return reportOf(await loading(pairs, encode, this[kStore].loads, load => (
+        callLater(binding.bulkLoadLater, part, load)
+      )))
+    })
+  }
+
   approximateSize (start, end, options) {
     return this.#onRange(binding.approximateSizeLater, start, end, options)
   }
@@ -355,6 +390,7 @@ class Part extends AbstractLevel {
 
 exports.Part = Part
 exports.kPart = kPart
+exports.kSnapshot = kSnapshot
 exports.kStore = kStore
 exports.targetOf = targetOf
 exports.partOf = partOf

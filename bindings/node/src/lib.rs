@@ -9,7 +9,7 @@
 //! | `shared.rs` | stores that several threads have open |
 //! | `reply.rs` | many pairs in one buffer |
 //! | `work.rs`, `waits.rs` | work in libuv's pool; work that may wait for locks |
-//! | `open.rs`, `read.rs`, `write.rs`, `iterator.rs`, `transaction.rs`, `maintenance.rs` | the calls |
+//! | `open.rs`, `read.rs`, `write.rs`, `iterator.rs`, `transaction.rs`, `maintenance.rs`, `feed.rs`, `ingest.rs` | the calls |
 //!
 //! Invariants:
 //! 1. No call runs JavaScript. What a call borrows of its thread's objects is free again when it
@@ -22,6 +22,8 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod errors;
+mod feed;
+mod ingest;
 mod iterator;
 mod maintenance;
 mod objects;

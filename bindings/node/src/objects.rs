@@ -8,13 +8,15 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
-use esker::{Keyspace, Snapshot};
+use esker::{Diff, Keyspace, Snapshot};
 use esker_bindings::handle::Opened;
 use napi::Env;
 use napi::bindgen_prelude::Buffer;
 use napi_derive::napi;
 
 use crate::errors::{caught, closed, invalid};
+use crate::feed::Feed;
+use crate::ingest::Load;
 use crate::iterator::Pairs;
 use crate::shared::Store;
 use crate::transaction::Held;
@@ -46,6 +48,12 @@ pub enum Object {
     Snapshot(Arc<Snapshot>),
     /// A transaction.
     Transaction(Arc<Held>),
+    /// A change feed.
+    Feed(Arc<Feed>),
+    /// A comparison.
+    Diff(Arc<Mutex<Diff>>),
+    /// A bulk load.
+    Load(Arc<Load>),
 }
 
 /// What a thread of JavaScript shares with Rust.
@@ -122,6 +130,30 @@ impl Shared {
         match self.find(number) {
             Some(Object::Transaction(held)) => Ok(held),
             _ => Err(closed("transaction")),
+        }
+    }
+
+    /// Returns a change feed.
+    pub fn feed(&self, number: u32) -> esker::Result<&Arc<Feed>> {
+        match self.find(number) {
+            Some(Object::Feed(feed)) => Ok(feed),
+            _ => Err(closed("change feed")),
+        }
+    }
+
+    /// Returns a comparison.
+    pub fn diff(&self, number: u32) -> esker::Result<&Arc<Mutex<Diff>>> {
+        match self.find(number) {
+            Some(Object::Diff(diff)) => Ok(diff),
+            _ => Err(closed("comparison")),
+        }
+    }
+
+    /// Returns a bulk load.
+    pub fn load(&self, number: u32) -> esker::Result<&Arc<Load>> {
+        match self.find(number) {
+            Some(Object::Load(load)) => Ok(load),
+            _ => Err(closed("bulk load")),
         }
     }
 

@@ -1,6 +1,6 @@
 // Checked by `tsc --noEmit --strict` against index.d.ts. It is not run.
 
-import { EskerLevel, EskerError, Keyspace, Transaction } from '..'
+import { Changes, Difference, EskerLevel, EskerError, Keyspace, Slot, Transaction, diff } from '..'
 
 async function texts (): Promise<void> {
   const db = new EskerLevel('place', { memoryBudgetBytes: 1 << 26, compression: 'zstd' })
@@ -66,4 +66,35 @@ async function objects (): Promise<void> {
   void [user, bytes, count]
 }
 
-void [texts, objects]
+async function feeds (): Promise<void> {
+  const db = new EskerLevel('place')
+  const slot: Slot = await db.subscribe('index', { lagLimitBytes: 1 << 30 })
+  const changes: Changes = await slot.changes()
+  for await (const batch of changes.follow({ signal: new AbortController().signal })) {
+    for (const change of batch.changes) {
+      if (change.type === 'put') {
+        const value: Buffer = change.value
+        void value
+      }
+      // @ts-expect-error Not every change has a value.
+      void change.value
+    }
+    await slot.confirm(batch.sequence)
+  }
+  const next = await (await db.changes()).next(100)
+  const position: number | undefined = next?.sequence
+  const { snapshot } = await db.snapshotWithPosition()
+  const id: bigint = (await db.fork('fork', { name: 'try' })).storeId
+  for await (const found of await diff(db, db, { oldSnapshot: snapshot })) {
+    const one: Difference = found
+    void one
+  }
+  const entries: number = (await db.bulkLoad([['a', '1']])).entries
+  await EskerLevel.writeSorted('file', [['a', Buffer.from('1')]])
+  await db.ingest(['file'], { copy: true })
+  // @ts-expect-error A pair has two items.
+  await db.bulkLoad([['a']])
+  void [position, id, entries]
+}
+
+void [texts, objects, feeds]

@@ -8,6 +8,7 @@
 //! | `store` | opening, closing, options and maintenance of stores; runtimes |
 //! | `batch` | the packed form of a batch |
 //! | `snapshot`, `iter`, `transaction` | the objects of these names |
+//! | `feed`, `ingest` | the change feed, forks and comparisons; sorted files |
 //! | `backup` | checkpoints, backups, and work on stores that are not open |
 //!
 //! Invariants:
@@ -19,7 +20,9 @@
 mod backup;
 mod batch;
 mod env;
+mod feed;
 mod handle;
+mod ingest;
 mod iter;
 mod part;
 mod snapshot;

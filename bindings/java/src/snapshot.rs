@@ -21,6 +21,11 @@ impl Given for Held {
 }
 
 impl Held {
+    /// Holds a snapshot.
+    pub fn new(snapshot: Snapshot) -> Held {
+        Held(ArcSwapOption::from_pointee(snapshot))
+    }
+
     /// Returns the snapshot.
     pub fn open(&self) -> Outcome<Arc<Snapshot>> {
         self.0.load_full().ok_or_else(|| Failure::closed("the snapshot is closed"))
@@ -31,7 +36,7 @@ natives! {
     /// Creates a snapshot.
     fn Java_dev_esker_Native_snapshot(env, part: jlong) -> jlong, 0; {
         let part: &Part = object(part)?;
-        Ok(give(Held(ArcSwapOption::from_pointee(part.open()?.snapshot()))))
+        Ok(give(Held::new(part.open()?.snapshot())))
     }
 
     /// Returns the value of a key at a snapshot, or null.

@@ -188,6 +188,168 @@ public final class Esker extends KeyValues implements AutoCloseable {
     }
 
     /**
+     * Returns the change feed after a position. The store keeps the logs that slots need. Without a slot,
+     * a log is removed when its memtable was flushed.
+     *
+     * @param from the sequence number of the last batch that the caller has seen; 0 for all
+     * @return a new feed, which should be closed
+     * @throws EskerException {@code NOT_FOUND} if the changes after it are in no log any more,
+     *     {@code INVALID_ARGUMENT} if it is after the newest write
+     */
+    public Changes changes(long from) {
+        return new Changes(this, Native.changes(this, handle(), null, from), from);
+    }
+
+    /**
+     * Does the same as {@link #subscribe(String, long)}, with a limit of 16 GiB.
+     *
+     * @param name the name
+     * @return the slot
+     */
+    public Slot subscribe(String name) {
+        return subscribe(name, 0);
+    }
+
+    /**
+     * Opens a slot, and creates it at the present if it does not exist: its first batch is the first one
+     * after this call. While a store has a slot, writes without a log are logged.
+     *
+     * @param name its name: 1 to 64 letters, digits, {@code -} and {@code _}
+     * @param lagLimitBytes the maximum size of logs that are kept only for slots; a new slot that would
+     *     need more is dropped, and its next use throws; 0 is 16 GiB, and a negative limit is none
+     * @return the slot
+     * @throws EskerException {@code NOT_FOUND} if it exists and was dropped because it lagged too far
+     */
+    public Slot subscribe(String name, long lagLimitBytes) {
+        Native.subscribe(this, handle(), Native.utf8(name), lagLimitBytes);
+        return new Slot(this, name);
+    }
+
+    /**
+     * Returns a slot.
+     *
+     * @param name its name
+     * @return the slot
+     * @throws EskerException {@code NOT_FOUND} if there is none
+     */
+    public Slot slot(String name) {
+        Slot slot = new Slot(this, name);
+        slot.position();
+        return slot;
+    }
+
+    /**
+     * Returns the slots.
+     *
+     * @return their state, in alphabetical order
+     */
+    public List<Slot.Info> slots() {
+        List<String> texts = Native.texts(Native.slots(this, handle()));
+        List<Slot.Info> slots = new java.util.ArrayList<>();
+        for (int at = 0; at < texts.size(); at += 5) {
+            String problem = texts.get(at + 4);
+            slots.add(new Slot.Info(texts.get(at), Long.parseLong(texts.get(at + 1)),
+                    Long.parseLong(texts.get(at + 2)), Long.parseLong(texts.get(at + 3)),
+                    problem.isEmpty() ? null : problem));
+        }
+        return slots;
+    }
+
+    /**
+     * Removes a slot, also a damaged one, and the logs that only it needed.
+     *
+     * @param name its name
+     */
+    public void dropSlot(String name) {
+        Native.dropSlot(this, handle(), Native.utf8(name));
+    }
+
+    /**
+     * Takes a snapshot with its position in the change feed. A reader that copies the snapshot and then
+     * applies the changes from the position has no gap and no batch twice. A slot must exist before.
+     *
+     * @return the snapshot, which should be closed, and its position
+     */
+    public PositionedSnapshot snapshotWithPosition() {
+        long[] made = Native.snapshotWithPosition(this, handle());
+        return new PositionedSnapshot(new Snapshot(this, made[0]), made[1]);
+    }
+
+    /**
+     * Does the same as {@link #fork(Path, String)}, without a name.
+     *
+     * @param directory a directory that does not exist
+     * @return what the fork shares with this store
+     */
+    public ForkReport fork(Path directory) {
+        return fork(directory, null);
+    }
+
+    /**
+     * Creates a fork: a store of its own that begins with the content of this one. Tables are hard-linked
+     * where that is possible. No write into one of the stores is visible in the other.
+     *
+     * @param directory a directory that does not exist
+     * @param name a name that the fork keeps, or null
+     * @return what the fork shares with this store
+     */
+    public ForkReport fork(Path directory, String name) {
+        long[] made = Native.fork(this, handle(), text(directory), name == null ? null : Native.utf8(name));
+        return new ForkReport(made[0], made[1], made[2], made[3], made[4]);
+    }
+
+    /**
+     * Returns the identity of the store, and the stores that it descends from.
+     *
+     * @return the lineage
+     */
+    public Lineage lineage() {
+        List<String> texts = Native.texts(Native.lineage(this, handle()));
+        List<Lineage.Ancestor> ancestors = new java.util.ArrayList<>();
+        for (int at = 2; at < texts.size(); at += 3) {
+            ancestors.add(new Lineage.Ancestor(Long.parseUnsignedLong(texts.get(at)), orNull(texts.get(at + 1)),
+                    Long.parseLong(texts.get(at + 2))));
+        }
+        return new Lineage(Long.parseUnsignedLong(texts.get(0)), orNull(texts.get(1)), List.copyOf(ancestors));
+    }
+
+    private static String orNull(String text) {
+        return text.isEmpty() ? null : text;
+    }
+
+    /**
+     * Compares two stores as of now, all keyspaces of them.
+     *
+     * @param old the first store
+     * @param now the second store
+     * @return the differences, which should be closed
+     */
+    public static Diff diff(Esker old, Esker now) {
+        return diff(old, null, now, null, null);
+    }
+
+    /**
+     * Compares two stores, or snapshots of them. Tables that both share, as a fork and its parent do, are
+     * read only near changed keys.
+     *
+     * @param old the first store
+     * @param oldSnapshot a snapshot of it, or null for now
+     * @param now the second store
+     * @param newSnapshot a snapshot of it, or null for now
+     * @param keyspace the only keyspace to compare, or null for all
+     * @return the differences, which should be closed
+     * @throws EskerException {@code INCOMPATIBLE} if a keyspace has different key orders,
+     *     {@code NOT_FOUND} if neither store has the keyspace
+     */
+    public static Diff diff(Esker old, Snapshot oldSnapshot, Esker now, Snapshot newSnapshot, String keyspace) {
+        List<Object> of = Arrays.asList(old, oldSnapshot, now, newSnapshot);
+        long handle = Native.diff(of, old.handle(), oldSnapshot == null ? 0 : oldSnapshot.handleFor(old),
+                now.handle(), newSnapshot == null ? 0 : newSnapshot.handleFor(now),
+                keyspace == null ? null : Native.utf8(keyspace));
+        return new Diff(of, handle);
+    }
+
+    /**
      * Returns the names of the prepared transactions.
      *
      * @return the names

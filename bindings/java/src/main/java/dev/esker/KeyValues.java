@@ -115,7 +115,7 @@ public abstract sealed class KeyValues permits Esker, Keyspace {
         return found < 0 ? OptionalLong.empty() : OptionalLong.of(found);
     }
 
-    private static long ttlMs(Duration ttl) {
+    static long ttlMs(Duration ttl) {
         if (ttl.isNegative()) {
             throw EskerException.invalid("a time to live cannot be negative: " + ttl);
         }
@@ -309,6 +309,35 @@ public abstract sealed class KeyValues permits Esker, Keyspace {
      */
     public final void compact(byte[] start, byte[] end) {
         Native.compactRange(this, handle(), start, end);
+    }
+
+    /**
+     * Makes files of {@link SortedWriter} part of the keyspace, all of them at once. Their entries become
+     * the newest versions of their keys. Readers see all of them or none, and a crash leaves all or none.
+     * The store takes the files.
+     *
+     * @param files the files
+     * @return what was done
+     * @throws EskerException {@code INVALID_ARGUMENT} if two files share keys or a file was not made by a
+     *     {@link SortedWriter}, {@code INCOMPATIBLE} for another key order, {@code CORRUPTION} for a file
+     *     that is damaged or was not finished; nothing is changed then
+     */
+    public final IngestReport ingest(java.util.List<java.nio.file.Path> files) {
+        return ingest(files, false, true);
+    }
+
+    /**
+     * Does the same as {@link #ingest(java.util.List)}.
+     *
+     * @param files the files
+     * @param copy whether the files stay where they are, and the store gets copies
+     * @param verify whether each file is read and checked as a whole first
+     * @return what was done
+     */
+    public final IngestReport ingest(java.util.List<java.nio.file.Path> files, boolean copy, boolean verify) {
+        byte[] names = Native.pack(files.stream().map(file -> Native.utf8(file.toString())).toList());
+        long[] made = Native.ingest(this, handle(), names, copy, verify);
+        return new IngestReport(made[0], made[1], made[2], made[3], made[4] != 0);
     }
 
     /**

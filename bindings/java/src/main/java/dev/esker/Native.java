@@ -134,6 +134,46 @@ final class Native {
 
     static native byte[] repair(Object owner, byte[] path, byte[] options);
 
+    static native void subscribe(Object owner, long part, byte[] name, long limit);
+
+    static native long slotPosition(Object owner, long part, byte[] name);
+
+    static native void confirm(Object owner, long part, byte[] name, long position);
+
+    static native void dropSlot(Object owner, long part, byte[] name);
+
+    static native byte[] slots(Object owner, long part);
+
+    static native long changes(Object owner, long part, byte[] slot, long from);
+
+    static native byte[] nextChanges(Object owner, long feed, long waitMs);
+
+    static native void freeFeed(Object owner, long feed);
+
+    static native long[] snapshotWithPosition(Object owner, long part);
+
+    static native long[] fork(Object owner, long part, byte[] path, byte[] name);
+
+    static native byte[] lineage(Object owner, long part);
+
+    static native long diff(Object owner, long old, long oldSnapshot, long now, long newSnapshot, byte[] keyspace);
+
+    static native byte[] nextDifferences(Object owner, long diff);
+
+    static native byte[] diffFacts(Object owner, long diff);
+
+    static native void freeDiff(Object owner, long diff);
+
+    static native long sortedWriter(Object owner, byte[] path, byte[] options);
+
+    static native void sortedAdd(Object owner, long writer, int kind, byte[] key, byte[] value, long ttlMs);
+
+    static native long[] sortedFinish(Object owner, long writer);
+
+    static native void freeSortedWriter(Object owner, long writer);
+
+    static native long[] ingest(Object owner, long part, byte[] files, boolean copy, boolean verify);
+
     static native void nothing(Object owner);
 
     static native void panic(Object owner);

@@ -26,8 +26,8 @@ if [ "${KEEP:-no}" != yes ]; then
     part --package esker --lib
     part --package esker --test model --test policies --test kill
     others=()
-    for file in crates/esker/tests/*.rs; do
-        name=$(basename "$file" .rs)
+    for file in crates/esker/tests/*.rs crates/esker/tests/*/main.rs; do
+        name=$(basename "${file%/main.rs}" .rs)
         # The test `schedules` needs a separate build of the engine.
         case $name in model | policies | kill | schedules) ;; *) others+=("--test=$name") ;; esac
     done

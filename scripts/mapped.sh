@@ -11,7 +11,7 @@ if [ "$(id -u)" != 0 ] || ! [ -e /dev/loop-control ]; then
         "mounting image files needs root and loop devices" >&2
     exit 0
 fi
-programs=$(cargo test --no-run --package esker --lib --test mapped --message-format short 2>&1 |
+programs=$(cargo test --no-run --workspace --lib --test mapped --message-format short 2>&1 |
     sed -n 's/.*Executable.*(\(.*\))$/\1/p')
 unit=$(realpath "$(grep '/esker-' <<<"$programs")")
 program=$(realpath "$(grep '/mapped-' <<<"$programs")")

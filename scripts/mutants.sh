@@ -22,8 +22,7 @@ results=$out/results.tsv # outcome, mutant, the last tests run
 # Test stages, quick ones first; a missed mutant proceeds to the next stage: the directory's unit
 # tests, integration tests that take about a second, all unit tests, the other integration tests.
 stages=("folder"
-    "--test backup --test files --test golden --test wrong_callbacks --test orders --test repair --test scrub
-    --test seek_compaction --test public_api"
+    "--test copies --test data --test failing --test observed --test golden --test repair --test public_api"
     "--lib"
     "--test concurrent --test crash --test faults --test hints --test limits --test model
     --test policies --test space")

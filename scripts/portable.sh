@@ -24,6 +24,7 @@ if [ "${FULL:-no}" != yes ]; then
     exit 0
 fi
 
+cargo clippy --package esker -- -D warnings
 cargo clippy --package esker --all-targets -- -D warnings
 cargo test --package esker
 installed=$(rustup target list --installed 2>/dev/null || true)

@@ -29,7 +29,6 @@ bindings)
     ;;
 engine)
     step cargo test --workspace --no-fail-fast
-    step cargo test --package esker --features tracing --test tracing_listener
     step scripts/limits.sh
     step scripts/package.sh
     step env QUICK=yes scripts/mapped.sh
@@ -58,7 +57,6 @@ fi
 
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings
-step cargo clippy --package esker --features tracing --all-targets -- -D warnings
 
 engine=$(mktemp)
 bindings=$(mktemp)

@@ -1,4 +1,4 @@
-//! Each policy at 2,000,000 keys and small sizes: the shape of the tree, and the write
+//! Each policy at 1,000,000 keys and small sizes: the shape of the tree, and the write
 //! amplification compared with the model's prediction.
 
 use esker::fs::MemFs;
@@ -6,10 +6,10 @@ use esker::internals::TreeLimits;
 use esker::internals::model;
 use esker::{Compression, Db, Durability, Options, Policy};
 
-const KEYS: u64 = 2_000_000;
+const KEYS: u64 = 1_000_000;
 const KEY_BYTES: u64 = 8;
 const VALUE_BYTES: u64 = 24;
-const MEMTABLE_BYTES: u64 = 1 << 20;
+const MEMTABLE_BYTES: u64 = 512 << 10;
 
 fn options(policy: Policy) -> Options {
     Options {
@@ -17,9 +17,9 @@ fn options(policy: Policy) -> Options {
         rest_compaction: false,
         memory_budget_bytes: Some(256 << 20),
         memtable_size_bytes: Some(MEMTABLE_BYTES),
-        file_size_max_bytes: 512 << 10,
-        guard_size_max_bytes: 1 << 20,
-        guard_piece_min_bytes: 64 << 10,
+        file_size_max_bytes: 256 << 10,
+        guard_size_max_bytes: 512 << 10,
+        guard_piece_min_bytes: 32 << 10,
         fan_out: 4,
         l0_runs_max: 4,
         runs_max: 4,

@@ -34,6 +34,10 @@ fn is_root(path: &Path) -> bool {
         "src" => name == "lib.rs" || name == "main.rs",
         "tests" | "examples" | "benches" => !path.components().any(|c| c.as_os_str() == "src"),
         "bin" | "fuzz_targets" => true,
+        // A directory of `tests` with a `main.rs` is a program.
+        _ if name == "main.rs" => {
+            path.parent().and_then(Path::parent).is_some_and(|p| p.ends_with("tests"))
+        }
         _ => name == "build.rs",
     }
 }
@@ -67,6 +71,8 @@ mod tests {
             ("a/src/dead.rs", ""),
             ("a/tests/t.rs", "mod common;"),
             ("a/tests/common/mod.rs", ""),
+            ("a/tests/group/main.rs", "mod member;"),
+            ("a/tests/group/member.rs", ""),
         ];
         let sources: Vec<Source> =
             files.iter().map(|(path, text)| Source::new(path.into(), (*text).into())).collect();

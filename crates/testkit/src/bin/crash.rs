@@ -48,16 +48,16 @@ struct Size {
     interrupted: usize,
 }
 
-/// A part of [`SHORT`], for CI.
+/// A part of [`SHORT`], for CI, where the test `campaigns` runs as much again.
 const QUICK: Size = Size {
-    steps: 36,
-    nest_one_in: 240,
-    repair_stores: 5,
+    steps: 24,
+    nest_one_in: 400,
+    repair_stores: 3,
     fault_scripts: 3,
     task_states: 3,
-    mutations: 8_000,
-    model_steps: 3_500,
-    fault_steps: 50,
+    mutations: 4_000,
+    model_steps: 2_000,
+    fault_steps: 30,
     task_steps: 24,
     repair_fault_steps: 12,
     repair_cut_steps: 35,

@@ -1,0 +1,16 @@
+//! Pairs of every kind in tables of every shape: merges, expiry, filters, dictionaries, large values,
+//! key orders, and the bound on space. One program: each further one takes seconds to link.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod compaction_filters;
+mod dictionaries;
+mod expiry;
+mod large_values;
+mod merge_model;
+mod merge_operators;
+mod multi_get;
+mod orders;
+mod rest;
+mod seek_compaction;
+mod space_bound;

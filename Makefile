@@ -36,6 +36,7 @@ check:  ## the quick part: format, lints, shape of the tree, generated documents
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask tidy && cargo xtask options --check && cargo xtask results --check
 	cargo xtask headers --check && cargo xtask metrics --check && cargo xtask rocksdb --check
+	cargo xtask api
 
 fuzz:   ## every decoder for a minute; random operations, and random calls through C, longer
 	scripts/fuzz.sh

@@ -20,6 +20,6 @@ measure() {
 measure --benchmarks="$tasks" --record="$work/speed"
 measure --benchmarks=fillrandom,overwrite,readrandom --histogram --record="$work/latency"
 mkdir -p docs/results
-cp "$work"/speed/*.json docs/results/first-benchmark.json
-cp "$work"/latency/*.json docs/results/first-latency.json
+zstd -q -f --ultra -22 "$work"/speed/*.json -o docs/results/first-benchmark.json.zst
+zstd -q -f --ultra -22 "$work"/latency/*.json -o docs/results/first-latency.json.zst
 cargo xtask results

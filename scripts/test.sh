@@ -36,6 +36,7 @@ engine)
     step env SCHEDULES=4000 scripts/schedules.sh
     step scripts/portable.sh
     step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+    step cargo xtask api
     exit 0
     ;;
 quick) # a contributor's loop

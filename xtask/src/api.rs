@@ -2,7 +2,8 @@
 //!
 //! An item is a module, type, trait, function, method or constant that a program can name. Fields and
 //! variants are counted apart: an option or a metric is one of each. A user of the crate depends on
-//! all of them, so their number is limited.
+//! all of them, so their number is limited (decision 0055). The limits may only be lowered, except in
+//! a commit that adds a feature and says so there.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,15 +11,17 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::tidy::interface::NAMES_MAX as ROOT_NAMES_MAX;
+
 /// Maximum number of items.
-const ITEMS_MAX: usize = 300;
-/// Maximum number of names re-exported from the crate's root.
-const ROOT_NAMES_MAX: usize = 60;
+const ITEMS_MAX: usize = 406;
 
 /// The items of a crate, by path.
 #[derive(Default)]
 struct Api {
     items: BTreeSet<String>,
+    /// How many of the items are methods, or constants of a type.
+    methods: usize,
     parts: BTreeSet<String>,
     root: usize,
 }
@@ -32,9 +35,11 @@ pub fn check(root: &Path, list: bool) -> Result<(), String> {
         }
     }
     println!(
-        "public items {} (at most {ITEMS_MAX}), names in the root {} (at most {ROOT_NAMES_MAX}), \
-         fields and variants {}",
+        "public items {} (at most {ITEMS_MAX}), of which {} names and {} methods; names in the root \
+         {} (at most {ROOT_NAMES_MAX}); fields and variants {}",
         api.items.len(),
+        api.items.len() - api.methods,
+        api.methods,
         api.root,
         api.parts.len()
     );
@@ -45,7 +50,8 @@ pub fn check(root: &Path, list: bool) -> Result<(), String> {
 }
 
 fn read(root: &Path) -> Result<Api, String> {
-    let target = root.join("target/api");
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root.join("target"), |dir| root.join(dir));
     let run = Command::new("cargo")
         .args(["rustdoc", "--quiet", "--package", "esker", "--lib", "--target-dir"])
         .arg(&target)
@@ -135,6 +141,7 @@ fn member(json: &Value, id: &Value, path: &str, api: &mut Api) {
     let item = of(json, id);
     // Members of a trait have its visibility.
     if item["visibility"] == "public" || item["visibility"] == "default" {
-        api.items.insert(format!("{path}::{}", item["name"].as_str().unwrap_or("?")));
+        let name = format!("{path}::{}", item["name"].as_str().unwrap_or("?"));
+        api.methods += usize::from(api.items.insert(name));
     }
 }

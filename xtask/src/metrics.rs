@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use esker::{METRICS, MetricSpec};
+use esker::schema::{METRICS, MetricSpec};
 
 use crate::document;
 

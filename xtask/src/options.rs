@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use esker::internals::is_of_keyspaces;
-use esker::{OPTIONS, OptionSpec};
+use esker::schema::{OPTIONS, OptionSpec};
 
 use crate::document;
 

@@ -1,6 +1,6 @@
 //! Generates the README's result tables and their chart from the committed record of a benchmark.
 //!
-//! Invariant: every figure in them is computed from `docs/results/first-benchmark.json`, which
+//! Invariant: every figure in them is computed from `docs/results/first-benchmark.json.zst`, which
 //! `make results` measures. A check fails if the README or the chart differs from it.
 
 use std::fmt::Write;
@@ -14,9 +14,9 @@ use esker_lab::report::table::{bytes_text, micros_text};
 use esker_lab::stats::compare::Ratio;
 use esker_lab::stats::summary::{Cell, cells, totals};
 
-const RECORD: &str = "docs/results/first-benchmark.json";
+const RECORD: &str = "docs/results/first-benchmark.json.zst";
 /// The same settings with each operation timed, which slows the fast ones down. May be absent.
-const LATENCY: &str = "docs/results/first-latency.json";
+const LATENCY: &str = "docs/results/first-latency.json.zst";
 const PICTURE: &str = "docs/results/first-benchmark.svg";
 const README: &str = "README.md";
 const BEGIN: &str = "<!-- results: cargo xtask results -->\n";

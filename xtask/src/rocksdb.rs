@@ -31,24 +31,30 @@ fn rows(table: &str) -> Result<Vec<Row<'_>>, String> {
         .collect()
 }
 
-/// Returns the generated part of the page.
+/// Returns the generated part of the page: the functions by status and note. Functions that are done
+/// without a note are the most and are not listed.
 fn render(rows: &[Row<'_>]) -> String {
+    let mut groups: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, status, _) in rows {
+    for (name, status, note) in rows {
         *counts.entry(*status).or_default() += 1;
+        let name = name.strip_prefix("rocksdb_").unwrap_or(name);
+        groups.entry((*status, *note)).or_default().push(name);
     }
     let count = |status: &str| counts.get(status).copied().unwrap_or(0);
     let mut text = format!(
-        "\n## Functions\n\n{} functions: {} done, {} accepted, {} refused.\n\n\
-         | function | status | note |\n|---|---|---|\n",
+        "\n## Functions\n\n{} functions: {} done, {} accepted, {} refused. A function that is not in \
+         this table is done. Names lack the prefix `rocksdb_`.\n\n\
+         | status | note | functions |\n|---|---|---|\n",
         rows.len(),
         count("done"),
         count("accepted"),
         count("refused")
     );
-    for (name, status, note) in rows {
-        let name = name.strip_prefix("rocksdb_").unwrap_or(name);
-        let _ = writeln!(text, "| `{name}` | {status} | {} |", note.replace('|', "\\|"));
+    groups.remove(&("done", ""));
+    for ((status, note), names) in groups {
+        let note = note.replace('|', "\\|");
+        let _ = writeln!(text, "| {status} | {note} | `{}` |", names.join("`, `"));
     }
     text
 }
@@ -78,11 +84,11 @@ mod tests {
 
     #[test]
     fn rows_are_counted_and_listed() {
-        let table =
-            "# head\nrocksdb_a\tp>v\tdone\trust\t\nrocksdb_b\te>v\trefused\trefuse\tno | b\n";
+        let table = "# head\nrocksdb_a\tp>v\tdone\trust\t\nrocksdb_b\te>v\trefused\trefuse\tno | b\n\
+             rocksdb_c\te>v\trefused\trefuse\tno | b\n";
         let text = render(&rows(table).unwrap());
-        assert!(text.contains("2 functions: 1 done, 0 accepted, 1 refused."), "{text}");
-        assert!(text.contains("| `a` | done |  |\n| `b` | refused | no \\| b |\n"), "{text}");
+        assert!(text.contains("3 functions: 1 done, 0 accepted, 2 refused."), "{text}");
+        assert!(text.ends_with("|\n| refused | no \\| b | `b`, `c` |\n"), "{text}");
         assert!(rows("rocksdb_a\tp>v\n").is_err());
     }
 }

@@ -19,3 +19,8 @@ fn options_page_is_current() {
 fn results_table_is_current() {
     xtask::results::check(&xtask::root()).unwrap();
 }
+
+#[test]
+fn rocksdb_page_is_current() {
+    xtask::rocksdb::check(&xtask::root()).unwrap();
+}

@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use esker::{Db, METRICS, Options, Runtime, RuntimeOptions, built_in_merge_operator};
+use esker::schema::METRICS;
+use esker::{Db, Options, Runtime, RuntimeOptions, built_in_merge_operator};
 use esker_bindings::handle::Handle;
 use jni_sys::{jboolean, jbyteArray, jlong, jlongArray};
 
@@ -154,7 +155,7 @@ natives! {
     /// Returns the numbers of a store. A number of levels is the sum over the levels.
     fn Java_dev_esker_Native_metrics(env, part: jlong) -> jlongArray, std::ptr::null_mut(); {
         let metrics = object::<Part>(part)?.open()?.metrics();
-        let number = |metric: &esker::MetricSpec| {
+        let number = |metric: &esker::schema::MetricSpec| {
             metric.value(&metrics).unwrap_or_else(|| {
                 metrics.levels.iter().filter_map(|level| metric.level_value(level)).sum()
             })

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use esker::{BackupOptions, Db, OPTIONS};
+use esker::Db;
+use esker::backup::BackupOptions;
+use esker::schema::OPTIONS;
 use napi::bindgen_prelude::{AsyncTask, Buffer};
 use napi_derive::napi;
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A write in the thread of JavaScript does not wait: it is refused if it would have to.
+//! 1. A write in the thread of JavaScript does not wait. A write that would have to wait is refused.
 //! 2. A packed write is one batch of the engine: all of it happens or nothing.
 
 use std::sync::Arc;

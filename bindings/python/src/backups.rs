@@ -27,8 +27,8 @@ pub struct BackupReport {
     linked_bytes: u64,
 }
 
-impl From<esker::BackupReport> for BackupReport {
-    fn from(made: esker::BackupReport) -> BackupReport {
+impl From<esker::backup::BackupReport> for BackupReport {
+    fn from(made: esker::backup::BackupReport) -> BackupReport {
         BackupReport {
             number: made.number,
             path: made.path.display().to_string(),
@@ -83,7 +83,7 @@ pub fn list_backups(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Vec<Bac
     let path = arguments::path_of(name)?;
     let found = py.detach(|| esker::Db::backups(path));
     let found = found.map_err(|error| errors::raised(py, &error))?;
-    let backup = |info: esker::BackupInfo| Backup {
+    let backup = |info: esker::backup::BackupInfo| Backup {
         number: info.number,
         path: info.path.display().to_string(),
         created: info

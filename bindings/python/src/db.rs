@@ -512,7 +512,7 @@ feed_methods! { DB {
         take_over: bool,
     ) -> PyResult<BackupReport> {
         let path = arguments::path_of(name)?;
-        let options = esker::BackupOptions::default().take_over(take_over);
+        let options = esker::backup::BackupOptions::default().take_over(take_over);
         Ok(self.store().run(py, |db| db.backup_with(&path, &options))?.into())
     }
 

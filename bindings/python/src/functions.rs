@@ -70,7 +70,7 @@ impl OptionSpec {
 /// Returns the options that ``DB`` takes by Esker's own names, in the order of the documentation.
 #[pyfunction]
 pub fn options() -> Vec<OptionSpec> {
-    let row = |option: &esker::OptionSpec| OptionSpec {
+    let row = |option: &esker::schema::OptionSpec| OptionSpec {
         name: option.name,
         unit: option.unit,
         default: option.default.clone(),
@@ -79,7 +79,7 @@ pub fn options() -> Vec<OptionSpec> {
         doc: option.doc,
         aliases: option.aliases.to_vec(),
     };
-    esker::OPTIONS.iter().map(row).collect()
+    esker::schema::OPTIONS.iter().map(row).collect()
 }
 
 /// Closes all databases. Called before the interpreter ends, while comparators can still be called.

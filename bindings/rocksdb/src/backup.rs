@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use esker::{BackupInfo, Db, ErrorKind, Options};
+use esker::backup::BackupInfo;
+use esker::{Db, ErrorKind, Options};
 use esker_c::failure::{ESKER_CORRUPTION, ESKER_IO, ESKER_NOT_FOUND, Failure, Outcome, there};
 use esker_c::ffi;
 

@@ -5,7 +5,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 
-use esker::TableEntry;
+use esker::report::TableEntry;
 use esker_c::own::iter::borrowed_ptr;
 
 use crate::db::rocksdb_column_family_handle_t;

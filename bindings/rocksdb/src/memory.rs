@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use esker::MemoryMetrics;
+use esker::report::MemoryMetrics;
 use esker_c::failure::{attempt, there};
 
 use crate::failure::kept;

@@ -507,7 +507,7 @@ mod tests {
         let options = rocksdb_options_t::default();
         let made = options.store_options(&options, Vec::new()).unwrap();
         let plain = Options::default();
-        for option in esker::OPTIONS.iter().filter(|o| o.name != "create_if_missing") {
+        for option in esker::schema::OPTIONS.iter().filter(|o| o.name != "create_if_missing") {
             assert_eq!(made.get(option.name), plain.get(option.name), "{}", option.name);
         }
         assert!(!made.create_if_missing);

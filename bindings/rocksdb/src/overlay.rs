@@ -59,7 +59,7 @@ enum Before {
     WithoutLast,
 }
 
-/// The own version of a key.
+/// What the batch itself has for a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Own {
     /// A value.

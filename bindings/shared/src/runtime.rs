@@ -5,7 +5,8 @@
 
 use esker::internals::{self, parse_bytes};
 use esker::perf::PerfContext;
-use esker::{ErrorKind, Result, RuntimeMetrics, RuntimeOptions};
+use esker::report::RuntimeMetrics;
+use esker::{ErrorKind, Result, RuntimeOptions};
 
 fn invalid<T>(message: String) -> Result<T> {
     Err(internals::error(ErrorKind::InvalidArgument, message, None))

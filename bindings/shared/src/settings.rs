@@ -190,7 +190,9 @@ mod tests {
     #[test]
     fn unset_settings_equal_esker_defaults() {
         let (unset_options, plain) = (Settings::unset().to_options().unwrap(), Options::default());
-        for option in esker::OPTIONS.iter().filter(|option| option.name != "create_if_missing") {
+        for option in
+            esker::schema::OPTIONS.iter().filter(|option| option.name != "create_if_missing")
+        {
             assert_eq!(unset_options.get(option.name), plain.get(option.name), "{}", option.name);
         }
     }

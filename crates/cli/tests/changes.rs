@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::TestDir;
-use esker::{Batch, Db, KeyspaceOptions, Options, SlotOptions};
+use esker::feed::SlotOptions;
+use esker::{Batch, Db, KeyspaceOptions, Options};
 use serde_json::{Value, json};
 
 fn esker(dir: &TestDir, args: &[&str]) -> Command {

@@ -170,7 +170,7 @@ fn ingest_takes_files_of_a_sorted_writer() {
     let dir = TestDir::new();
     let options = esker::Options::default();
     let write = |name: &str, key: &str| {
-        let mut writer = esker::SortedWriter::create(dir.path(name), &options).unwrap();
+        let mut writer = esker::ingest::SortedWriter::create(dir.path(name), &options).unwrap();
         writer.put(key, "1").unwrap();
         writer.finish().unwrap();
     };

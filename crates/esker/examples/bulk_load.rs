@@ -7,7 +7,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use esker::{Batch, Db, IngestOptions, Options, SortedWriter};
+use esker::ingest::{IngestOptions, SortedWriter};
+use esker::{Batch, Db, Options};
 
 const ROUNDS: usize = 3;
 const THREADS: u64 = 2;

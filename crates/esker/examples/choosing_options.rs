@@ -28,7 +28,7 @@ pub fn main() -> Result<()> {
     let error = db.set_options(&[("block_sise", "8k")]).expect_err("misspelt");
     println!("{error}");
 
-    for spec in esker::OPTIONS.iter().take(3) {
+    for spec in esker::schema::OPTIONS.iter().take(3) {
         println!("{} ({}): {}", spec.name, spec.range, spec.doc);
     }
     db.close()

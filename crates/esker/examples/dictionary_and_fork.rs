@@ -4,7 +4,8 @@
 
 use std::time::Instant;
 
-use esker::{Compression, Db, Options, Result, diff};
+use esker::diff::diff;
+use esker::{Compression, Db, Options, Result};
 
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

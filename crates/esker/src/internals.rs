@@ -44,12 +44,12 @@ pub fn add_perf_context(sum: &mut crate::perf::PerfContext, more: &crate::perf::
 }
 
 /// Decodes the file `STATUS`. Returns `None` for other content.
-pub fn decode_status(bytes: &[u8]) -> Option<crate::LiveStatus> {
-    crate::LiveStatus::decode(bytes)
+pub fn decode_status(bytes: &[u8]) -> Option<crate::report::LiveStatus> {
+    crate::report::LiveStatus::decode(bytes)
 }
 
 /// Encodes the file `STATUS`.
-pub fn encode_status(status: &crate::LiveStatus) -> Vec<u8> {
+pub fn encode_status(status: &crate::report::LiveStatus) -> Vec<u8> {
     status.encode()
 }
 

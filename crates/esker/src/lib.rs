@@ -28,13 +28,14 @@
 //! | several maps in one store | [`Keyspace`], [`KeyspaceOptions`] |
 //! | read and write as one step | [`Db::transact`], [`Transaction`], [`TransactionOptions`] |
 //! | open many stores | [`Runtime`], [`RuntimeOptions`] |
-//! | load much data at once | [`Db::bulk_load`], [`SortedWriter`], [`Db::ingest`] |
+//! | load much data at once | [`Db::bulk_load`], [`Db::ingest`], [`ingest`] |
 //! | merge, expire and filter pairs | [`Db::merge`], [`Db::put_with_ttl`], [`MergeOperator`], [`CompactionFilter`] |
-//! | choose options | [`Options`], [`OPTIONS`] |
-//! | follow every write | [`Db::changes`], [`Db::subscribe`], [`Slot`], [`Applier`] |
+//! | choose options | [`Options`], [`schema::OPTIONS`] |
+//! | follow every write | [`Db::changes`], [`Db::subscribe`], [`feed`] |
 //! | use typed keys | [`codec`] |
-//! | branch and compare stores | [`Db::fork`], [`diff`](fn@diff), [`Lineage`] |
-//! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`] |
+//! | branch and compare stores | [`Db::fork`], [`fork`], [`mod@diff`] |
+//! | back up and restore | [`Db::backup`], [`Db::restore`], [`backup`] |
+//! | inspect, check, repair | [`Db::metrics`], [`Db::verify`], [`Db::repair`], [`report`] |
 //! | observe | [`EventListener`], [`Metrics::to_openmetrics`], [`Db::live_status`], [`perf`] |
 #![deny(unsafe_code)]
 // The testkit and the command line use some items of private modules, which are dead without them.
@@ -69,38 +70,71 @@ pub use base::merge_built_in::built_in_merge_operator;
 pub use base::merge_operator::MergeOperator;
 pub use base::order::{Comparator, KeyOrder};
 pub use base::runtime::{Runtime, RuntimeOptions};
-pub use db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
-pub use db::diff::{
-    Diff, DiffOptions, DiffSource, DiffValue, Difference, Relation, diff, diff_with,
-};
-pub use db::feed::{
-    Applier, Change, ChangeBatch, ChangeReader, ChangeWriter, Changes, Slot, SlotInfo, SlotOptions,
-    StreamItem,
-};
-pub use db::fork::{ForkOptions, ForkReport};
-pub use db::ingest::{IngestOptions, IngestReport, SortedFile, SortedWriter};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
-pub use db::repair::RepairReport;
-pub use db::runtime::RuntimeMetrics;
 pub use db::snapshot::Snapshot;
-pub use db::status_file::LiveStatus;
 pub use db::txn::{Concurrency, Isolation, Transaction, TransactionIterator, TransactionOptions};
-pub use db::verify::VerifyReport;
 pub use db::{Db, ReadOptions, WriteOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use metrics::{LevelMetrics, METRICS, MemoryMetrics, MetricSpec, Metrics, TableEntry};
+pub use metrics::Metrics;
 #[cfg(feature = "tracing")]
 pub use observe::TracingListener;
 pub use observe::{Event, EventListener, Stall};
+pub use options::Options;
 pub use options::kinds::{
     BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
 };
-pub use options::value::Range as OptionRange;
-pub use options::{Mutability, OPTIONS, OptionSpec, Options};
 pub use read::Slice;
 pub use read::scan::{DbIterator, KeyBounds};
-pub use tree::lineage::{Ancestor, Lineage};
 pub use write::batch::{Batch, BatchOp};
+
+/// Backups: what [`Db::backup_with`], [`Db::backups`] and [`Db::prune_backups`] take and return.
+pub mod backup {
+    pub use crate::db::backup::{BackupInfo, BackupOptions, BackupReport, PruneReport};
+}
+
+/// Differences between two stores, or between a store and a snapshot: see [`diff::diff`].
+pub mod diff {
+    pub use crate::db::diff::{
+        Diff, DiffOptions, DiffSource, DiffValue, Difference, Relation, diff, diff_with,
+    };
+}
+
+/// The change feed: every write in order, for a program ([`Db::changes`], [`Db::subscribe`]) or for
+/// another store ([`ChangeWriter`](feed::ChangeWriter), [`Applier`](feed::Applier)).
+pub mod feed {
+    pub use crate::db::feed::{
+        Applier, Change, ChangeBatch, ChangeReader, ChangeWriter, Changes, Slot, SlotInfo,
+        SlotOptions, StreamItem,
+    };
+}
+
+/// Forks: what [`Db::fork_with`] and [`Db::lineage`] take and return.
+pub mod fork {
+    pub use crate::db::fork::{ForkOptions, ForkReport};
+    pub use crate::tree::lineage::{Ancestor, Lineage};
+}
+
+/// Sorted files and their ingestion: what [`Db::ingest`] and [`Db::bulk_load`] take and return.
+pub mod ingest {
+    pub use crate::db::ingest::{IngestOptions, IngestReport, SortedFile, SortedWriter};
+}
+
+/// Reports about stores: the parts of [`Metrics`], and what [`Runtime::metrics`],
+/// [`Db::live_status`], [`Db::tables`], [`Db::repair`] and [`Db::verify`] return.
+pub mod report {
+    pub use crate::db::repair::RepairReport;
+    pub use crate::db::runtime::RuntimeMetrics;
+    pub use crate::db::status_file::LiveStatus;
+    pub use crate::db::verify::VerifyReport;
+    pub use crate::metrics::{LevelMetrics, MemoryMetrics, TableEntry};
+}
+
+/// Tables that describe each option and each metric, for programs that list or set them by name.
+pub mod schema {
+    pub use crate::metrics::{METRICS, MetricSpec};
+    pub use crate::options::value::Range as OptionRange;
+    pub use crate::options::{Mutability, OPTIONS, OptionSpec};
+}
 
 #[doc(hidden)]
 #[cfg(feature = "internals")]
@@ -120,13 +154,13 @@ const _: () = {
     is_send_and_sync::<Error>();
     is_send_and_sync::<Metrics>();
     is_send_and_sync::<Event>();
-    is_send_and_sync::<Slot>();
-    is_send::<Changes>();
-    is_send::<Applier>();
+    is_send_and_sync::<feed::Slot>();
+    is_send::<feed::Changes>();
+    is_send::<feed::Applier>();
     is_send_and_sync::<Stall>();
     is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();
-    is_send::<Diff>();
-    is_send::<SortedWriter>();
+    is_send::<diff::Diff>();
+    is_send::<ingest::SortedWriter>();
     is_send::<TransactionIterator>();
 };

@@ -1,7 +1,8 @@
 //! Stores written by older code, in `tests/golden`. Each must open forever and hold exactly the
 //! content given by its name and `content`.
 //!
-//! A golden store is one file: for each of its files a name, a length and the bytes.
+//! A golden store is one file, compressed with zstd: for each of its files a name, a length and the
+//! bytes.
 //! `golden_files_are_written` creates them under `ESKER_GOLDEN=<directory>`, once for each format
 //! version. They never change afterwards (`docs/format.md`).
 //!
@@ -20,12 +21,20 @@ use esker::{Batch, BlockLayout, Compression, Db, MemtableKind, Options, Policy, 
 type Files = Vec<(String, Vec<u8>)>;
 
 const DIR: &str = "/db";
+/// The highest level of zstd.
+const COMPRESSION_LEVEL: i32 = 22;
 
 /// How a golden store was made.
 struct Golden {
     name: String,
     options: Options,
     closed: bool,
+}
+
+impl Golden {
+    fn file_name(&self) -> String {
+        format!("{}.zst", self.name)
+    }
 }
 
 /// Returns every layout with every compression, closed and killed.
@@ -179,8 +188,8 @@ fn golden_stores_open_with_expected_content() {
         "a golden store for every layout, compression and end, and one with a sync marker"
     );
     for golden in all() {
-        let packed = std::fs::read(root.join(&golden.name)).unwrap();
-        let files = unpack(&packed);
+        let packed = std::fs::read(root.join(golden.file_name())).unwrap();
+        let files = unpack(&zstd::decode_all(&packed[..]).unwrap());
         assert!(files.iter().any(|(name, _)| name.ends_with(".wal")), "{}", golden.name);
         assert!(files.iter().any(|(name, _)| name.ends_with(".sst")), "{}", golden.name);
         check(&golden.name, image(Path::new(DIR), &files), &golden.options);
@@ -195,7 +204,8 @@ fn golden_files_are_written() {
         let packed = pack(&make(&golden));
         check(&golden.name, image(Path::new(DIR), &unpack(&packed)), &golden.options);
         if let Some(dir) = std::env::var_os("ESKER_GOLDEN") {
-            std::fs::write(PathBuf::from(dir).join(&golden.name), packed).unwrap();
+            let packed = zstd::encode_all(&packed[..], COMPRESSION_LEVEL).unwrap();
+            std::fs::write(PathBuf::from(dir).join(golden.file_name()), packed).unwrap();
         }
     }
 }

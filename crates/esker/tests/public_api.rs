@@ -279,8 +279,10 @@ fn option_changes_are_atomic() {
         refusal(result, ErrorKind::InvalidArgument, words);
         assert_eq!(db.option("runs_max"), runs, "{name}");
     }
-    let at_open =
-        esker::OPTIONS.iter().find(|spec| spec.mutability == esker::Mutability::Open).unwrap();
+    let at_open = esker::schema::OPTIONS
+        .iter()
+        .find(|spec| spec.mutability == esker::schema::Mutability::Open)
+        .unwrap();
     let value = db.option(at_open.name).unwrap();
     refusal(
         db.set_options(&[(at_open.name, &value)]),
@@ -288,12 +290,13 @@ fn option_changes_are_atomic() {
         "when the store is",
     );
     assert_eq!(
-        (at_open.mutability.to_string(), esker::Mutability::Live.to_string()),
+        (at_open.mutability.to_string(), esker::schema::Mutability::Live.to_string()),
         ("at open".to_string(), "while open".to_string())
     );
     let bad = Options { fan_out: 0, ..tiny_options() };
     refusal(Db::open_on(MemFs::new(), "/db", bad), ErrorKind::InvalidArgument, "fan_out cannot be");
-    let ranges: BTreeSet<String> = esker::OPTIONS.iter().map(|k| k.range.to_string()).collect();
+    let ranges: BTreeSet<String> =
+        esker::schema::OPTIONS.iter().map(|k| k.range.to_string()).collect();
     assert!(ranges.contains("true, false") && ranges.iter().any(|r| r.ends_with(", auto")));
 }
 

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use ::esker::schema::OPTIONS;
 use ::esker::{
     Concurrency, Db, Durability as EskerDurability, ErrorKind, Keyspace, KeyspaceOptions,
-    MergeOperator, OPTIONS, Options, TransactionOptions, WriteOptions,
+    MergeOperator, Options, TransactionOptions, WriteOptions,
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{

@@ -199,7 +199,7 @@ fn rocksdb(has_path: bool) -> KnobTable {
 
 #[cfg(feature = "engine")]
 fn esker(memory_bytes: Option<u64>) -> KnobTable {
-    use ::esker::OPTIONS;
+    use ::esker::schema::OPTIONS;
     use esker_lab::record::env::machine;
     let installed = machine(&std::env::temp_dir()).memory_bytes.unwrap_or(4 << 30);
     // As the engine's `auto`: a quarter of the memory, from 4 MiB to 1 GiB. The engine also respects

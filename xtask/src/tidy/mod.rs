@@ -5,6 +5,7 @@ pub mod dead;
 pub mod documents;
 pub mod hops;
 pub mod imports;
+pub mod interface;
 pub mod links;
 pub mod rules;
 pub mod sizes;
@@ -37,6 +38,7 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
         former_words(source, &mut problems);
         unsafe_code(source, &mut problems);
         imports::check(source, &mut problems);
+        interface::check(source, &mut problems);
     }
     dead::check(&sources, &mut problems);
     cycles::check(&sources, &mut problems);

@@ -7,7 +7,8 @@ use std::ffi::{CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::time::UNIX_EPOCH;
 
-use esker::{BackupInfo, BackupOptions, Db};
+use esker::Db;
+use esker::backup::{BackupInfo, BackupOptions};
 
 use super::options::esker_options_t;
 use super::store::{esker_db_t, fs_of, on};

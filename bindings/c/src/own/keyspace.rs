@@ -128,7 +128,7 @@ pub unsafe extern "C" fn esker_keyspace_options_set_key_order(
 /// Changes options of a keyspace by a name.
 ///
 /// # Safety
-/// As for [`ffi::utf8`] and [`ffi::code`].
+/// The caller meets the conditions of [`ffi::utf8`] for `name`, and of [`ffi::code`] for `message`.
 unsafe fn set_name(
     options: Option<&mut esker_keyspace_options_t>,
     name: *const c_char,

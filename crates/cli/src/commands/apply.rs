@@ -7,7 +7,8 @@ use std::io::{BufReader, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::{Applier, ChangeReader, Db, StreamItem};
+use esker::Db;
+use esker::feed::{Applier, ChangeReader, StreamItem};
 use serde_json::json;
 
 use super::{print, stdout};

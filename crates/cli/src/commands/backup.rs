@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use clap::{Args, Subcommand};
+use esker::Db;
+use esker::backup::{BackupInfo, BackupOptions};
 use esker::internals::human_bytes;
-use esker::{BackupInfo, BackupOptions, Db};
 use esker_lab::record::env::utc_text;
 use serde_json::{Value, json};
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use esker::{Change, ChangeBatch, ChangeWriter, Changes, Db, Slot, StreamItem};
+use esker::Db;
+use esker::feed::{Change, ChangeBatch, ChangeWriter, Changes, Slot, StreamItem};
 use serde_json::{Map, Value, json};
 
 use super::{stdout, write_json};

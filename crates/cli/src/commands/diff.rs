@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use esker::{Diff, DiffOptions, DiffValue, Difference, diff_with};
+use esker::diff::{Diff, DiffOptions, DiffValue, Difference, diff_with};
 use serde_json::{Map, Value, json};
 
 use super::{counted, stdout};
@@ -57,12 +57,12 @@ pub fn run(args: &DiffArgs, global: &Global) -> Outcome {
     };
     let (a, b) = (open_reader(&args.a, global)?, open_reader(&args.b, global)?);
     let found = diff_with(&a, &b, &options)?;
-    if found.shared_files() == 0 {
+    if found.shared_files == 0 {
         let note = "esker: note: the stores share no table, so all their pairs are compared";
         print_note(global.json, note);
     }
     let is_other_list =
-        !(found.keyspaces_only_in_old().is_empty() && found.keyspaces_only_in_new().is_empty());
+        !(found.keyspaces_only_in_old.is_empty() && found.keyspaces_only_in_new.is_empty());
     let differ = match args.summary {
         true => summarize(found, global.form())?,
         false => list(found, global.form(), args.limit)?,
@@ -74,7 +74,7 @@ pub fn run(args: &DiffArgs, global: &Global) -> Outcome {
 fn list(found: Diff, form: Form, limit: Option<u64>) -> Result<bool, Failure> {
     let mut out = stdout();
     for (store, names) in
-        [("first", found.keyspaces_only_in_old()), ("second", found.keyspaces_only_in_new())]
+        [("first", &found.keyspaces_only_in_old), ("second", &found.keyspaces_only_in_new)]
     {
         for name in names {
             match form.json {
@@ -117,9 +117,9 @@ fn list(found: Diff, form: Form, limit: Option<u64>) -> Result<bool, Failure> {
 
 /// Prints the numbers of differences. Returns whether there are any.
 fn summarize(found: Diff, form: Form) -> Result<bool, Failure> {
-    let relation = found.relation();
-    let shared = (found.shared_files(), found.shared_bytes());
-    let only = [found.keyspaces_only_in_old().to_vec(), found.keyspaces_only_in_new().to_vec()];
+    let relation = found.relation;
+    let shared = (found.shared_files, found.shared_bytes);
+    let only = [found.keyspaces_only_in_old.clone(), found.keyspaces_only_in_new.clone()];
     let mut counts: BTreeMap<Arc<str>, Counts> = BTreeMap::new();
     for difference in found {
         let difference = difference?;
@@ -140,14 +140,14 @@ fn summarize(found: Diff, form: Form) -> Result<bool, Failure> {
         let keyspaces: Map<String, Value> =
             counts.iter().map(|(name, counts)| (name.to_string(), of(counts))).collect();
         let object = json!({
-            "relation": relation.text(), "shared_files": shared.0, "shared_bytes": shared.1,
+            "relation": relation.to_string(), "shared_files": shared.0, "shared_bytes": shared.1,
             "keyspaces_only_in_first": only[0], "keyspaces_only_in_second": only[1],
             "differences": keyspaces,
         });
         writeln!(out, "{object}")?;
     } else {
         let files = counted(shared.0, "table");
-        writeln!(out, "the second store is {}; they share {files}", relation.text())?;
+        writeln!(out, "the second store is {relation}; they share {files}")?;
         for (store, names) in ["first", "second"].iter().zip(&only) {
             for name in names {
                 writeln!(out, "only the {store} store has the keyspace {}", shown(name))?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::ForkOptions;
+use esker::fork::ForkOptions;
 use serde_json::json;
 
 use super::{counted, print};

@@ -131,7 +131,7 @@ fn import(
 fn report(imported: &[Imported], seconds: f64, global: &Global) -> Outcome {
     let pairs: u64 = imported.iter().map(|(_, sums)| sums.pairs).sum();
     let bytes: u64 = imported.iter().map(|(_, sums)| sums.bytes).sum();
-    // With one keyspace, its own checksum.
+    // The checksum of a single keyspace is also the checksum of the import.
     let all = imported.iter().fold(0, |all, (_, sums)| match imported.len() {
         1 => sums.checksum,
         _ => checksum(&sums.checksum.to_le_bytes(), all),
@@ -181,7 +181,7 @@ fn check_source(dir: &Path, expected: &str) -> Result<(), Failure> {
             let is_ours = has("CURRENT") && has("manifest-");
             let unknown = if is_ours { "an Esker store" } else { "an unknown directory" };
             let what = other.unwrap_or(unknown);
-            // "a LevelDB directory" without its article.
+            // `expected` begins with an article.
             let expected = expected.trim_start_matches("a ");
             Err(Failure::usage(format!("{}: this is {what}, not a {expected}", dir.display())))
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use esker::IngestOptions;
+use esker::ingest::IngestOptions;
 use serde_json::json;
 
 use super::{counted, print};

@@ -8,9 +8,10 @@ use std::io::Write;
 
 use clap::Args;
 use comfy_table::Table;
-use esker::OptionRange as Range;
+use esker::Options;
 use esker::internals::{GIB, KIB, MIB};
-use esker::{Mutability, OPTIONS, OptionSpec, Options};
+use esker::schema::OptionRange as Range;
+use esker::schema::{Mutability, OPTIONS, OptionSpec};
 use serde_json::json;
 
 use super::stdout;

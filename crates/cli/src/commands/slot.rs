@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use comfy_table::{CellAlignment, Table, presets};
+use esker::feed::{SlotInfo, SlotOptions};
 use esker::internals::{human_bytes, parse_bytes};
-use esker::{SlotInfo, SlotOptions};
 use serde_json::{Value, json};
 
 use super::{print, stdout};

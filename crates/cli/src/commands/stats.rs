@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use esker::internals::human_bytes;
-use esker::{Db, LevelMetrics, LiveStatus, METRICS, Metrics};
+use esker::report::{LevelMetrics, LiveStatus};
+use esker::schema::METRICS;
+use esker::{Db, Metrics};
 use serde_json::{Map, Value, json};
 
 use super::{print, stdout};

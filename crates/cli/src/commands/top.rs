@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use clap::Args;
 use esker::internals::human_bytes;
-use esker::{Db, Error, LiveStatus};
+use esker::report::LiveStatus;
+use esker::{Db, Error};
 use serde_json::{Value, json};
 
 use super::{stats, stdout};

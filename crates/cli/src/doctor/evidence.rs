@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use esker::{Db, DbIterator, Metrics, OPTIONS};
+use esker::schema::OPTIONS;
+use esker::{Db, DbIterator, Metrics};
 
 use crate::commands::stats::age;
 use crate::failure::Failure;

@@ -359,7 +359,9 @@ fn space(own: &Evidence) -> Option<Finding> {
 mod tests {
     use std::time::Duration;
 
-    use esker::{LevelMetrics, Metrics, OPTIONS};
+    use esker::Metrics;
+    use esker::report::LevelMetrics;
+    use esker::schema::OPTIONS;
 
     use super::super::evidence::{Live, Space, Stalls};
     use super::*;

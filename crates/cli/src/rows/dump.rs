@@ -1,7 +1,7 @@
 //! Dumps: a first line that names the format, one pair per line, and a last line with the number of
 //! pairs and their checksum. A dump without the last line is incomplete.
 //!
-//! A dump of version 1 has the pairs of one keyspace, and does not say of which:
+//! A dump of version 1 has the pairs of one keyspace, without the name of the keyspace:
 //! ```text
 //! esker dump 1 text
 //! KEY<tab>VALUE

@@ -5,8 +5,9 @@
 //! 1. A completion reads few keys and changes nothing.
 //! 2. A completed word reads back as the key it stands for.
 
-use esker::OptionRange as Range;
-use esker::{Keyspace, Mutability, OPTIONS, OptionSpec};
+use esker::Keyspace;
+use esker::schema::OptionRange as Range;
+use esker::schema::{Mutability, OPTIONS, OptionSpec};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;

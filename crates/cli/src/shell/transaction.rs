@@ -1,5 +1,5 @@
 //! What a session of the shell collects before it writes: the operations of a batch, or a
-//! transaction. Also the changes, which work with and without them.
+//! transaction. Also the commands that change pairs, with or without a batch or a transaction.
 //!
 //! Invariants:
 //! 1. The operations of a batch are invisible until its commit. A transaction reads its own writes.

@@ -59,6 +59,7 @@ impl KeyOrder {
     }
 
     /// Compares two keys.
+    #[doc(hidden)]
     #[inline]
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         match self {

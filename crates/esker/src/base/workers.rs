@@ -324,7 +324,8 @@ impl Workers {
             let workers = state.workers;
             drop(state);
             if is_last {
-                // One worker more waits for the next job. Without it, the existing ones do the job.
+                // One more worker is to wait for the next job. If it cannot be started, the existing
+                // workers do the job.
                 let _ = self.ensure(workers + 1);
             }
             let next = jobs.map_or(NextJob::WhenAsked, |jobs| {
@@ -391,7 +392,8 @@ impl Member {
         self.workers.ask(self.number, class);
     }
 
-    /// Returns a handle that asks for this member, also after it has left.
+    /// Returns a handle that calls [`ask`](Self::ask). It may outlive the member, and then does
+    /// nothing.
     pub fn asker(&self) -> Asker {
         Asker { workers: self.workers.clone(), number: self.number }
     }

@@ -6,8 +6,8 @@
 //! its live bytes. While that exceeds a bound, merges come earlier than the policy demands.
 //!
 //! Invariants:
-//! 1. A plan of this file takes at least two runs of a guard of the last level, or one with pairs that
-//!    have expired while no snapshot keeps them, or moves data down. So without writes the plans end.
+//! 1. A plan of this file merges at least two runs of a guard of the last level, or rewrites one run
+//!    with expired pairs that no snapshot keeps, or moves data down. So without writes the plans end.
 //! 2. A table without a known sample counts as live.
 
 use std::collections::HashSet;

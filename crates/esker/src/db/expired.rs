@@ -12,8 +12,8 @@ use crate::compaction::{BusySet, Plan, drop_expired};
 use crate::error::Result;
 use crate::tree::edit::VersionEdit;
 
-/// Limits of the wait for the next expiry, in ms. The clock of the store may be another one than
-/// that of the wait, so the upper limit is how late an expired file may be found.
+/// Limits of the wait for the next expiry, in ms. The wait uses the system's clock, which can differ
+/// from the clock of the store. An expired file is therefore found late by at most the upper limit.
 const WAIT_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 
 /// Value of `expired_files_from_ms` while the files are checked.

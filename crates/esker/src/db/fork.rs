@@ -32,7 +32,7 @@ use crate::tree::output::OutputConfig;
 /// Options of [`Db::fork_with`].
 ///
 /// ```
-/// let options = esker::ForkOptions::default().name("before the migration");
+/// let options = esker::fork::ForkOptions::default().name("before the migration");
 /// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -69,7 +69,7 @@ pub struct ForkReport {
 impl Db {
     /// Creates a fork of the store in `dir`, which must not exist: a store of its own that begins
     /// with the content of this one. Each of the two can then be written, and no write into one
-    /// is visible in the other. [`diff`](crate::diff) compares them.
+    /// is visible in the other. [`diff`](crate::diff::diff) compares them.
     ///
     /// The fork holds everything written before the call, and possibly some of the writes made
     /// during it. It has all keyspaces. Tables are hard-linked, so a fork takes time for each file
@@ -131,9 +131,10 @@ impl Db {
     /// ```
     /// # fn main() -> esker::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use esker::{Db, ForkOptions, Options};
+    /// use esker::fork::ForkOptions;
+    /// use esker::{Db, Options};
     /// let db = Db::open(dir.path().join("db"), Options::default())?;
-    /// assert!(db.lineage().is_empty());
+    /// assert!(db.lineage().parent().is_none());
     /// db.fork_with(dir.path().join("fork"), &ForkOptions::default().name("try 1"))?;
     /// let fork = Db::open_read_only(dir.path().join("fork"), Options::default())?;
     /// assert_eq!(fork.lineage().name.as_deref(), Some("try 1"));

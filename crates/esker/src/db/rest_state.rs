@@ -44,17 +44,17 @@ pub(crate) struct Rest {
 /// Whether a store is at rest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RestState {
-    /// Not before this time.
+    /// The store is not at rest before this time.
     NotBefore(Instant),
-    /// Now.
+    /// The store is at rest.
     Resting,
-    /// It was, and has done everything. It is at rest again some time after a write.
+    /// The store has done all work of its rest. Its next rest begins some time after a write.
     Finished,
 }
 
 impl Rest {
-    /// Returns whether the store, with this last sequence number, is at rest. It is after `wait`
-    /// without a write.
+    /// Returns whether the store, with this last sequence number, is at rest: whether
+    /// nothing was written for `wait`.
     pub(super) fn poll(&mut self, now: Instant, seqno: SeqNo, wait: Duration) -> RestState {
         if self.finished_at == Some(seqno) {
             return RestState::Finished;
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(rest.allowance_bytes, 1_000);
         rest.charge(1_001);
         assert_eq!(rest.allowance_bytes, 0);
-        // What the opening adds is limited in the same way.
+        // The maximum applies to the allowance after an opening too.
         let mut opened = Rest::default();
         opened.begin(1_000, || 900);
         assert_eq!(opened.allowance_bytes, 1_000);

@@ -172,7 +172,8 @@ impl DbInner {
         self.write_throttle.set_near_stall(!self.is_manual_background() && frozen >= most);
     }
 
-    /// Sleeps for the delay that the debt asks for, together with that of earlier writes.
+    /// Sleeps for the delay that the compaction debt requires. Short delays add up over several
+    /// writes and are slept at once.
     #[inline]
     fn slow_down(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         let debt = self.debt_bytes.load(Ordering::Relaxed);

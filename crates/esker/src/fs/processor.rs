@@ -1,5 +1,5 @@
-//! How short processors and devices are, from the kernel's statistics: the time that a thread waited
-//! for a processor, and the share of the time in which any task waited for a processor or a device.
+//! Waits for processors and devices, from the kernel's statistics: the time that a thread waited for
+//! a processor, and the share of the time in which any task waited for a processor or a device.
 //!
 //! Invariant: the wait of a thread does not count waits for a device, for a lock or for the end of a
 //! sleep.

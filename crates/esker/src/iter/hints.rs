@@ -31,8 +31,8 @@ use crate::base::order::KeyOrder;
 use crate::base::thresholds::Thresholds;
 use crate::metrics::Counter;
 
-/// Maximum number of cuts by puts of a hint and its parts, before all of it is dropped. Each cut
-/// rebuilds the list, and the total must not cost more than finding the hint did.
+/// Maximum number of puts that may cut a hint or one of its parts. One more put drops all parts.
+/// Each cut rebuilds the list, and the total must not cost more than finding the hint did.
 const CUTS_MAX: u8 = 15;
 /// Maximum length of a hint's bound in bytes, which limits the size of the list.
 pub const BOUND_BYTES_MAX: usize = 1024;

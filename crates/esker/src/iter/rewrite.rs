@@ -190,7 +190,8 @@ impl<'a> Rewrite<'a> {
         self.retain.keep_range_delete(seqno, bottom)
     }
 
-    /// Writes to `out` what is kept of the next entry. May hold it back until the next call.
+    /// Takes the next entry, and writes the entries that are kept to `out`. An entry may be written
+    /// by a later call.
     #[inline]
     pub fn add(&mut self, entry: InputEntry<'_>, out: &mut impl EntrySink) -> Result<()> {
         let is_plain = matches!(entry.kind, Kind::Put | Kind::Delete);

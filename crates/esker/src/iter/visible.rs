@@ -81,11 +81,11 @@ pub struct VisibleCursor<C: Cursor> {
 /// Where the current pair is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The source is on it.
+    /// The source is on the current pair.
     Source,
-    /// The source is on it, and its value begins with the time at which it expires.
+    /// The source is on the current pair, whose stored value begins with its time of expiry.
     Expiring,
-    /// It is saved. The source is elsewhere.
+    /// The current pair is a copy. The source is elsewhere.
     Saved,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A key to which operands are merged all the time, such as a counter, has a long chain of them in
 //! a memtable, where nothing combines them. A read that walks a long chain keeps its result here. A
-//! later read walks only the operands since. It buys reads of such a key a bounded cost; a key with
-//! short chains never comes here.
+//! later read walks only the newer operands, so the cost of a read has a bound. Results of short
+//! chains are not kept.
 //!
 //! Invariants:
 //! 1. A kept value is that of the key for every reader whose newest version of it at or below the

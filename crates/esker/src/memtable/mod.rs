@@ -4,7 +4,7 @@
 //! ([`MemtableKind`]) holds references to the entries in internal order, behind a read-write lock.
 //!
 //! Invariants:
-//! 1. One thread at a time adds, which the lock of the writer state ensures. Any number of threads
+//! 1. The lock of the writer state ensures that one thread at a time adds. Any number of threads
 //!    read at the same time. An entry is readable as soon as it is added. Sequence numbers decide
 //!    which entries a reader may see.
 //! 2. A visible entry never changes or disappears while the memtable lives. A value can therefore

@@ -156,8 +156,8 @@ pub struct MemoryMetrics {
     pub cache_bytes: u64,
     /// Free bytes between those blocks, and bytes of evicted blocks that readers still hold.
     pub cache_spare_bytes: u64,
-    /// Reserved bytes of the cache's capacity, used by block sketches. A sketch saves seeks over
-    /// several runs most of the block reads.
+    /// Reserved bytes of the cache's capacity, used by block sketches. With a sketch,
+    /// seeks over several runs read fewer blocks.
     pub cache_reserved_bytes: u64,
     /// Current capacity of the cache in bytes, including the reserved bytes.
     pub cache_capacity_bytes: u64,

@@ -1,7 +1,8 @@
 //! The events of a store, and the trait of a listener.
 //!
-//! Invariants: the events that begin and end a job have the same number. What began also ends, with
-//! an error where it failed, unless the thread of the job panicked.
+//! Invariants: the events that begin and end a job have the same number. A begun job
+//! always gets its second event, which has the error of a failed job. A job whose thread panicked
+//! gets none.
 
 use std::time::Duration;
 

@@ -14,9 +14,11 @@ macro_rules! words {
 
         impl $name {
             /// All values, in the order of the documentation.
+            #[doc(hidden)]
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
             /// Returns the name of this value, as it is printed and parsed.
+            #[doc(hidden)]
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }

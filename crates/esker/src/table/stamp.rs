@@ -93,7 +93,7 @@ pub fn is_stamped(fs: &dyn Fs, path: &Path, info: &TableInfo) -> Result<bool> {
 }
 
 impl Table {
-    /// Returns what the table says of itself if it was made for an ingest.
+    /// Returns the description in a table that was made for an ingest.
     ///
     /// # Errors
     /// `InvalidArgument` for any other table.

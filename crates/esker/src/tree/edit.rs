@@ -83,8 +83,8 @@ pub struct VersionEdit {
     pub bounds_added: Vec<(usize, Vec<u8>)>,
     /// Guard bounds removed, with their level.
     pub bounds_removed: Vec<(usize, Vec<u8>)>,
-    /// Slices and bounds of trees other than tree 0, with the number of the tree. Of each such edit
-    /// only the slices and bounds are set.
+    /// Slices and bounds of trees other than tree 0, with the number of the tree. Such an edit
+    /// has slices and bounds only.
     pub others: Vec<(TreeId, VersionEdit)>,
     /// Changes of the catalog. They are applied before the slices and bounds.
     pub catalog: Vec<CatalogChange>,

@@ -41,7 +41,7 @@ pub struct Ancestor {
 
 impl Lineage {
     /// Returns whether the store is no fork.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Lineage::default()
     }
 

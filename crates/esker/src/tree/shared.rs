@@ -17,7 +17,7 @@ use super::guard::{FilePart, Fragments, Run};
 use super::version::{Version, subtract};
 use crate::base::order::KeyOrder;
 
-/// What of two versions the other one lacks.
+/// The slices that two versions do not have in common.
 #[derive(Debug, Default)]
 pub struct Unshared {
     /// Slices that only the first version has.

@@ -33,7 +33,7 @@ pub struct Version {
     entries: u64,
     /// Number of entries that are many.
     many_entries_min: u64,
-    /// Bytes of tables from which on the space is bounded.
+    /// The bound on space applies to a tree with at least so many bytes of tables.
     space_bytes_min: u64,
     order: KeyOrder,
     with_range_deletes: Vec<Arc<Fragment>>,

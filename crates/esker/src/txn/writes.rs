@@ -282,7 +282,7 @@ impl KeyspaceWrites {
         self.ranges.push(DeletedRange { op, start: start.to_vec(), end: end.to_vec() });
     }
 
-    /// Adds a range to the united ones.
+    /// Adds a range to the list of disjoint ranges, and joins it with those that it touches.
     fn unite(&mut self, mut start: Vec<u8>, mut end: Vec<u8>) {
         if let Some((first, last)) = self.range_at_or_before(&start)
             && self.order.compare(last, &start).is_ge()

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker::fs::{Fs, MemFs};
-use esker::{Db, IngestOptions, IngestReport, Options, SortedWriter};
+use esker::ingest::{IngestOptions, IngestReport, SortedWriter};
+use esker::{Db, Options};
 
 use super::tiny_options;
 

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{pairs, tiny_options};
+use esker::backup::BackupOptions;
 use esker::fs::Fs;
 use esker::fs::MemFs;
-use esker::{BackupOptions, Db, ErrorKind, Options};
+use esker::{Db, ErrorKind, Options};
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use parking_lot::Mutex;

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::common::tiny_options;
+use esker::diff::{DiffSource, diff};
 use esker::fs::{Fs, MemFs};
 use esker::{
-    Clock, Db, DiffSource, KeyOrder, Keyspace, KeyspaceOptions, MemtableKind, Options, Policy,
-    Snapshot, built_in_merge_operator, diff,
+    Clock, Db, KeyOrder, Keyspace, KeyspaceOptions, MemtableKind, Options, Policy, Snapshot,
+    built_in_merge_operator,
 };
 use esker_testkit::rng::SplitMix64;
 
@@ -209,7 +210,7 @@ fn compare<'a>(
     what: &str,
 ) -> u64 {
     let found = diff(a, b).unwrap();
-    let shared = found.shared_files();
+    let shared = found.shared_files;
     let found: Vec<_> = found
         .map(|found| {
             let found = found.unwrap();
@@ -240,7 +241,7 @@ fn compare_snapshot((snapshot, old): (&Snapshot, &Map), (db, new): (&Db, &Map), 
     assert_same(&found, &expected, what);
 }
 
-fn own(value: esker::DiffValue) -> Value {
+fn own(value: esker::diff::DiffValue) -> Value {
     (value.value, value.expires_ms)
 }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::tiny_options;
+use esker::feed::{Change, ChangeBatch, SlotOptions};
 use esker::fs::{Fs, MemFs};
 use esker::{
-    Batch, Change, ChangeBatch, Db, Durability, ErrorKind, Event, EventListener, KeyspaceOptions,
-    Options, SlotOptions, TransactionOptions, WalIo, WriteOptions,
+    Batch, Db, Durability, ErrorKind, Event, EventListener, KeyspaceOptions, Options,
+    TransactionOptions, WalIo, WriteOptions,
 };
 use esker_testkit::crash::{CrashFs, CrashModel};
 
@@ -57,7 +58,7 @@ fn texts(batch: &ChangeBatch) -> Vec<String> {
     batch.changes.iter().map(of).collect()
 }
 
-fn all_texts(changes: esker::Changes) -> Vec<Vec<String>> {
+fn all_texts(changes: esker::feed::Changes) -> Vec<Vec<String>> {
     changes.map(|batch| texts(&batch.unwrap())).collect()
 }
 

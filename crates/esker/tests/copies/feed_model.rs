@@ -10,11 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::common::tiny_options;
+use esker::feed::{Applier, Change, ChangeReader, ChangeWriter, Changes, SlotOptions, StreamItem};
 use esker::fs::{Fs, MemFs};
-use esker::{
-    Applier, Batch, Change, ChangeReader, ChangeWriter, Changes, Db, KeyspaceOptions, SlotOptions,
-    StreamItem, TransactionOptions, WriteOptions,
-};
+use esker::{Batch, Db, KeyspaceOptions, TransactionOptions, WriteOptions};
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::rng::SplitMix64;
 

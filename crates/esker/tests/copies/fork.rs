@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{files, pairs, tiny_options};
+use esker::diff::{DiffOptions, Difference, Relation, diff, diff_with};
+use esker::fork::ForkOptions;
 use esker::fs::{Fs, MemFs};
-use esker::{
-    Batch, Db, DiffOptions, Difference, ErrorKind, ForkOptions, KeyOrder, KeyspaceOptions, Options,
-    Relation, built_in_merge_operator, diff, diff_with,
-};
+use esker::{Batch, Db, ErrorKind, KeyOrder, KeyspaceOptions, Options, built_in_merge_operator};
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
@@ -57,8 +56,8 @@ fn held(fs: Arc<dyn Fs>, dir: &str) -> Pairs {
 }
 
 /// Returns the differences as text: `keyspace/key: old -> new`.
-fn shown(found: esker::Diff) -> Vec<String> {
-    let text = |value: &Option<esker::DiffValue>| match value {
+fn shown(found: esker::diff::Diff) -> Vec<String> {
+    let text = |value: &Option<esker::diff::DiffValue>| match value {
         Some(value) => value.value.escape_ascii().to_string(),
         None => "-".into(),
     };
@@ -81,7 +80,7 @@ fn forks_remember_their_ancestors_through_rewrites_copies_and_repairs() {
     let fs = data();
     let db = open(&fs, DB);
     fill(&db, 0);
-    assert!(db.lineage().is_empty());
+    assert!(db.lineage().ancestors.is_empty());
     let made = db.fork_with(FORK, &ForkOptions::default().name("first")).unwrap();
     assert!(made.linked_files > 0 && made.copied_files == 0 && made.linked_bytes > 0);
     let fork = open(&fs, FORK);
@@ -107,7 +106,7 @@ fn forks_remember_their_ancestors_through_rewrites_copies_and_repairs() {
     assert_eq!(ids, [fork.store_id(), db.store_id()]);
     assert_eq!(second.lineage().parent().unwrap().name.as_deref(), Some("first"));
     assert_eq!(second.lineage().name, None);
-    let relation = |a: &Db, b: &Db| diff(a, b).unwrap().relation();
+    let relation = |a: &Db, b: &Db| diff(a, b).unwrap().relation;
     assert_eq!(relation(&db, &second), Relation::Descendant);
     assert_eq!(relation(&second, &db), Relation::Ancestor);
     assert_eq!(relation(&db, &db), Relation::SameStore);
@@ -345,7 +344,7 @@ fn shared_tables_are_read_only_near_changed_keys() {
         read() - from
     };
     let found = diff(&db, &fork).unwrap();
-    assert!(found.shared_files() > 10 && found.shared_bytes() > full / 2, "{found:?}");
+    assert!(found.shared_files > 10 && found.shared_bytes > full / 2, "{found:?}");
     let before = read();
     let keys: Vec<_> = found.map(|found| found.unwrap().key).collect();
     let few = read() - before;
@@ -427,8 +426,8 @@ fn keyspaces_are_compared_by_name() {
     batch.put_in(&same, "k", "changed").put("d", "default");
     fork.write(&batch).unwrap();
     let found = diff(&db, &fork).unwrap();
-    assert_eq!(found.keyspaces_only_in_old(), ["dropped", "renamed"]);
-    assert_eq!(found.keyspaces_only_in_new(), ["empty", "new name"]);
+    assert_eq!(found.keyspaces_only_in_old, ["dropped", "renamed"]);
+    assert_eq!(found.keyspaces_only_in_new, ["empty", "new name"]);
     assert_eq!(
         shown(found),
         [
@@ -462,7 +461,7 @@ fn unrelated_stores_are_compared_pair_by_pair() {
     b.delete("0007").unwrap();
     a.flush().unwrap();
     let found = diff(&a, &b).unwrap();
-    assert_eq!((found.relation(), found.shared_files()), (Relation::Unrelated, 0));
+    assert_eq!((found.relation, found.shared_files), (Relation::Unrelated, 0));
     assert_eq!(shown(found), ["default/0007: v -> -", "default/0459: v -> w"]);
     // A copy of the directory is the same store, whose parts went apart.
     a.close().unwrap();
@@ -470,8 +469,8 @@ fn unrelated_stores_are_compared_pair_by_pair() {
     let (a, copy) = (open(&fs, DB), Db::open_on(image, "/db", options()).unwrap());
     copy.put("0001", "x").unwrap();
     let found = diff(&a, &copy).unwrap();
-    assert_eq!(found.relation(), Relation::SameStore);
-    assert!(found.shared_files() > 0);
+    assert_eq!(found.relation, Relation::SameStore);
+    assert!(found.shared_files > 0);
     assert_eq!(shown(found), ["default/0001: v -> x"]);
 }
 
@@ -496,7 +495,7 @@ fn snapshots_and_times_of_expiry_are_compared() {
     db.merge("key020", "+").unwrap();
     db.compact_all().unwrap();
     let found = diff(&before, &db).unwrap();
-    assert_eq!(found.relation(), Relation::SameStore);
+    assert_eq!(found.relation, Relation::SameStore);
     let keys: Vec<_> = found.map(|found| String::from_utf8(found.unwrap().key).unwrap()).collect();
     assert_eq!(keys, ["key000", "key010", "key011", "key020"]);
     assert_eq!(diff(&before, &before).unwrap().count(), 0);

@@ -12,9 +12,10 @@ use std::time::Duration;
 use crate::common::sorted_files::{dir, disk, file_of, get, ingest, keys, open, options};
 use crate::common::{files, image, pairs};
 use esker::fs::{Fs, MemFs};
+use esker::ingest::{IngestOptions, IngestReport, SortedWriter};
 use esker::{
-    BlockLayout, Compression, Db, ErrorKind, IngestOptions, IngestReport, KeyOrder,
-    KeyspaceOptions, Options, Policy, SortedWriter, built_in_merge_operator,
+    BlockLayout, Compression, Db, ErrorKind, KeyOrder, KeyspaceOptions, Options, Policy,
+    built_in_merge_operator,
 };
 
 /// Returns the error of an ingest, and checks that neither the store nor a file has changed.

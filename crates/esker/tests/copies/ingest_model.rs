@@ -10,10 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{Oracle, image, in_order, pairs, tiny_options};
 use esker::fs::{Fs, MemFs};
-use esker::{
-    BlockLayout, Db, IngestOptions, KeyOrder, Options, Policy, ReadOptions, Snapshot, SortedWriter,
-    WriteOptions,
-};
+use esker::ingest::{IngestOptions, SortedWriter};
+use esker::{BlockLayout, Db, KeyOrder, Options, Policy, ReadOptions, Snapshot, WriteOptions};
 use esker_testkit::crash::{CrashFs, CrashModel, Image};
 use esker_testkit::rng::SplitMix64;
 

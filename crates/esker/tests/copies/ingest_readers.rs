@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::sorted_files::{dir, disk, file_of, get, ingest, keys, open, options};
 use crate::common::{Oracle, files, image, in_order, pairs};
+use esker::backup::BackupOptions;
 use esker::fs::MemFs;
-use esker::{
-    BackupOptions, Db, ErrorKind, IngestReport, KeyOrder, Options, Policy, TransactionOptions,
-};
+use esker::ingest::IngestReport;
+use esker::{Db, ErrorKind, KeyOrder, Options, Policy, TransactionOptions};
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::tiny_options;
 use esker::fs::MemFs;
-use esker::{Db, METRICS, Metrics};
+use esker::schema::METRICS;
+use esker::{Db, Metrics};
 
 /// A family of the format.
 #[derive(Debug, Default)]

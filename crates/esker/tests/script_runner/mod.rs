@@ -291,7 +291,7 @@ impl Session {
             "levels" => {
                 self.check_levels(&metrics)?;
                 let used = metrics.levels.iter().filter(|level| level.files > 0);
-                let line = |l: &esker::LevelMetrics| {
+                let line = |l: &esker::report::LevelMetrics| {
                     let (guards, runs, files) = (l.guards, l.runs_max, l.files);
                     format!("level {}: guards {guards}, runs {runs}, files {files}", l.level)
                 };

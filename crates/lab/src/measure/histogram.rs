@@ -1,4 +1,4 @@
-//! Latencies of single operations, kept only on request.
+//! Latencies of single operations. They are measured only on request.
 //!
 //! HdrHistogram with three significant digits, in nanoseconds. Without a histogram the clock is
 //! read twice per task, so there is no cost per operation.

@@ -1,8 +1,8 @@
 //! The records of a mixed workload: the form of their keys, and the bytes of their values.
 //!
 //! A value is determined by its record, field and version, so that a foreign, torn or lost value is
-//! detected. A single field is the value itself. Several fields are encoded as in YCSB-cpp, each as
-//! the name's length, the name, the length, the bytes.
+//! detected. If a record has one field, the bytes of the field are the value. Several fields are
+//! encoded as in YCSB-cpp, each as the name's length, the name, the length, the bytes.
 
 use super::generators::{ZIPFIAN_CONSTANT, Zipfian};
 use super::hash::fnv64;

@@ -94,23 +94,28 @@ impl RecordFile {
     }
 }
 
-/// Reads a record. Fails on another schema version; the error names the version.
+/// Magic number at the beginning of a file that zstd compressed.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Reads a record, plain or compressed with zstd. Fails on another schema version; the error names
+/// the version.
 pub fn load(path: &Path) -> Result<RunRecord> {
     read(path, "schema_version", SCHEMA_VERSION)
 }
 
-/// Reads the record of an experiment. Fails on another schema version; the error names the version.
+/// Reads the record of an experiment, plain or compressed with zstd. Fails on another schema
+/// version; the error names the version.
 pub fn load_lab(path: &Path) -> Result<LabRecord> {
     let mut record: LabRecord = read(path, "lab_schema_version", LAB_SCHEMA_VERSION)?;
     record.note_sizes();
     Ok(record)
 }
 
-/// Resolves `name` to a record: a file whose name ends in `.json`, or the newest record in `dir` of
-/// the experiment with that name (of any experiment for an empty name). `NAME~1` is the record
-/// before the newest, and so on.
+/// Resolves `name` to a record: a file whose name ends in `.json` or `.json.zst`, or the newest
+/// record in `dir` of the experiment with that name (of any experiment for an empty name). `NAME~1`
+/// is the record before the newest, and so on.
 pub fn named_lab(dir: &Path, name: &str) -> Result<PathBuf> {
-    if name.ends_with(".json") {
+    if name.ends_with(".json") || name.ends_with(".json.zst") {
         return Ok(PathBuf::from(name));
     }
     match name.rsplit_once('~').and_then(|(name, back)| Some((name, back.parse().ok()?))) {
@@ -152,6 +157,10 @@ fn read<T: DeserializeOwned>(path: &Path, field: &str, wanted: u32) -> Result<T>
     let text = std::fs::read(path).map_err(|e| LabError::io("read the record", path, &e))?;
     let bad = |why: String| {
         LabError::new(LabErrorKind::Data, format!("{} is not a record: {why}", path.display()))
+    };
+    let text = match text.starts_with(&ZSTD_MAGIC) {
+        true => zstd::decode_all(&text[..]).map_err(|e| bad(e.to_string()))?,
+        false => text,
     };
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
     let version = value.get(field).and_then(serde_json::Value::as_u64);

@@ -4,7 +4,7 @@
 //! 1. A [`Setting`] holds only the knobs that differ from the default set, so the default set is
 //!    the empty setting, and equal sets are equal settings.
 //! 2. A setting returned by [`KnobTable::fitted`] gives memtables and cache no more memory than the
-//!    budget, unless the default set has more itself.
+//!    budget, unless the default set exceeds the budget.
 
 use std::collections::BTreeMap;
 use std::fmt;

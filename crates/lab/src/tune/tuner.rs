@@ -1,6 +1,6 @@
 //! A tuning in progress: its fixed parts, its runs, and the rounds of runs.
 //!
-//! Every run goes through `Tuner::round`, which takes it from the trail if it is known there.
+//! Every run goes through `Tuner::round`. It does not repeat a run whose result is in the trail.
 //! Time is the sum of the runs' times, so that a resumed tuning counts the same time.
 
 use std::io::Write;

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker::fs::Fs;
-use esker::{
-    Batch, Db, Error, IngestOptions, Keyspace, Options, Snapshot, SortedWriter, WriteOptions,
-};
+use esker::ingest::{IngestOptions, SortedWriter};
+use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions};
 use parking_lot::Mutex;
 
 use super::content::{ReadError, Violation, content};

@@ -108,7 +108,7 @@ impl InitialState {
     /// Makes the initial state by a script.
     ///
     /// # Panics
-    /// If the store fails during the script.
+    /// When an operation of the script fails.
     pub fn make(script: &Script) -> InitialState {
         let disk = CrashFs::seeded(script.seed);
         disk.create_dir(Path::new("/data"))

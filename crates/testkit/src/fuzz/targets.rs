@@ -25,7 +25,8 @@ use esker::internals::{LogReader, LogWriter};
 use esker::internals::{ManifestWriter, manifest};
 use esker::internals::{Op, Ops, ops};
 use esker::internals::{decode_status, encode_status};
-use esker::{BlockLayout, Compression, Db, KeyOrder, OPTIONS, Options};
+use esker::schema::OPTIONS;
+use esker::{BlockLayout, Compression, Db, KeyOrder, Options};
 use esker::{CachePolicy, IndexSearch};
 
 use super::fixup;

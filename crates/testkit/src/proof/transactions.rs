@@ -5,8 +5,8 @@
 //! prepared before its commit, and whether it writes something that it takes back at a savepoint.
 //! One that only reads may read a snapshot of the store instead.
 //!
-//! Invariants: an element is appended to a list at most once in a history. What the history says of
-//! a transaction without an answer is what it has asked.
+//! Invariants: an element is appended to a list at most once in a history. For a
+//! transaction without an answer, the history has its operations without results.
 
 use std::fmt::Write as _;
 use std::ops::Bound;

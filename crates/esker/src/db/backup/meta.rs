@@ -43,7 +43,7 @@ pub(super) fn tables_checksum(forest: &Forest) -> u64 {
     checksum(&fields.flat_map(u64::to_le_bytes).collect::<Vec<u8>>(), 0)
 }
 
-/// Returns the bytes of a path: on Unix its own, elsewhere UTF-8.
+/// Returns a path as bytes: unchanged on Unix, in UTF-8 elsewhere.
 fn bytes_of(path: &Path) -> Vec<u8> {
     #[cfg(unix)]
     return std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();

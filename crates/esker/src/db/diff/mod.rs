@@ -109,20 +109,22 @@ impl Relation {
             Relation::Unrelated
         }
     }
+}
 
-    /// Returns the relation as a phrase that fits after "The second store is".
-    pub fn text(self) -> &'static str {
-        match self {
+/// Formats the relation as a phrase that fits after "The second store is".
+impl std::fmt::Display for Relation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
             Relation::SameStore => "the same store",
             Relation::Descendant => "a fork of the first",
             Relation::Ancestor => "an ancestor of the first",
             Relation::Siblings => "another fork of a common ancestor",
             Relation::Unrelated => "unrelated to the first",
-        }
+        })
     }
 }
 
-/// Options of [`diff_with`](crate::diff_with).
+/// Options of [`diff_with`](crate::diff::diff_with).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct DiffOptions {
@@ -143,12 +145,18 @@ impl DiffOptions {
 ///
 /// It holds the files and memtables of both stores as they were at the call, so writes meanwhile
 /// change nothing. Drop a long comparison when it is done.
+#[non_exhaustive]
 pub struct Diff {
-    relation: Relation,
-    shared_files: u64,
-    shared_bytes: u64,
-    only_old: Vec<String>,
-    only_new: Vec<String>,
+    /// How the stores descend from each other.
+    pub relation: Relation,
+    /// Number of tables that both stores have. If it is 0, every pair is read.
+    pub shared_files: u64,
+    /// Size of these tables, in bytes.
+    pub shared_bytes: u64,
+    /// Names of the keyspaces that only the first store has.
+    pub keyspaces_only_in_old: Vec<String>,
+    /// Names of the keyspaces that only the second store has.
+    pub keyspaces_only_in_new: Vec<String>,
     sides: Arc<(Side, Side)>,
     trees: HashMap<(u32, u32), Arc<Unshared>>,
     names: VecDeque<Arc<str>>,
@@ -179,11 +187,11 @@ pub struct Diff {
 /// fork.put("apple", "green")?;
 /// fork.delete("lime")?;
 ///
-/// for found in esker::diff(&db, &fork)? {
+/// for found in esker::diff::diff(&db, &fork)? {
 ///     let found = found?;
 ///     println!("{:?}: {:?} -> {:?}", found.key, found.old, found.new);
 /// }
-/// # assert_eq!(esker::diff(&db, &fork)?.count(), 2);
+/// # assert_eq!(esker::diff::diff(&db, &fork)?.count(), 2);
 /// # Ok(())
 /// # }
 /// ```
@@ -195,10 +203,10 @@ pub fn diff<'a>(old: impl Into<DiffSource<'a>>, new: impl Into<DiffSource<'a>>) 
     diff_with(old, new, &DiffOptions::default())
 }
 
-/// Does the same as [`diff`](crate::diff), with options.
+/// Does the same as [`diff`](crate::diff::diff), with options.
 ///
 /// # Errors
-/// The same as [`diff`](crate::diff); `NotFound` when neither store has the keyspace.
+/// The same as [`diff`](crate::diff::diff); `NotFound` when neither store has the keyspace.
 pub fn diff_with<'a>(
     old: impl Into<DiffSource<'a>>,
     new: impl Into<DiffSource<'a>>,
@@ -225,7 +233,7 @@ impl Diff {
             let names = names.iter().filter(|name| side.keyspace(name).is_none());
             names.map(|name| String::clone(name)).collect::<Vec<_>>()
         };
-        let (only_old, only_new) = (lacks(&b), lacks(&a));
+        let (keyspaces_only_in_old, keyspaces_only_in_new) = (lacks(&b), lacks(&a));
         let mut trees = HashMap::new();
         for name in &names {
             let (Some(in_a), Some(in_b)) = (a.keyspace(name), b.keyspace(name)) else { continue };
@@ -256,38 +264,13 @@ impl Diff {
             relation,
             shared_files: trees.values().map(|found| found.shared_files).sum(),
             shared_bytes: trees.values().map(|found| found.shared_bytes).sum(),
-            only_old,
-            only_new,
+            keyspaces_only_in_old,
+            keyspaces_only_in_new,
             names: ordered,
             sides: Arc::new((a, b)),
             trees,
             current: None,
         })
-    }
-
-    /// Returns how the stores descend from each other.
-    pub fn relation(&self) -> Relation {
-        self.relation
-    }
-
-    /// Returns the number of tables that both stores have. If it is 0, every pair is read.
-    pub fn shared_files(&self) -> u64 {
-        self.shared_files
-    }
-
-    /// Returns the size of the tables that both stores have, in bytes.
-    pub fn shared_bytes(&self) -> u64 {
-        self.shared_bytes
-    }
-
-    /// Returns the names of the keyspaces that only the first store has.
-    pub fn keyspaces_only_in_old(&self) -> &[String] {
-        &self.only_old
-    }
-
-    /// Returns the names of the keyspaces that only the second store has.
-    pub fn keyspaces_only_in_new(&self) -> &[String] {
-        &self.only_new
     }
 
     /// Returns whether the stores have the same keyspaces and no pair differs. Reads up to the first
@@ -296,7 +279,7 @@ impl Diff {
     /// # Errors
     /// The errors of reads.
     pub fn is_empty(mut self) -> Result<bool> {
-        if !(self.only_old.is_empty() && self.only_new.is_empty()) {
+        if !(self.keyspaces_only_in_old.is_empty() && self.keyspaces_only_in_new.is_empty()) {
             return Ok(false);
         }
         self.next().transpose().map(|found| found.is_none())

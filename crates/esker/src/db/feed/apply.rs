@@ -65,7 +65,7 @@ impl Applied {
 /// Applies the changes of one store to another, and keeps the position in the target.
 ///
 /// The target has the changes of one source only. Its own writes are not prevented, and not checked.
-/// See [`ChangeWriter`](crate::ChangeWriter) for an example.
+/// See [`ChangeWriter`](crate::feed::ChangeWriter) for an example.
 pub struct Applier {
     db: Db,
     feed: Arc<KeyspaceState>,

@@ -72,7 +72,7 @@ pub struct ChangeBatch {
 }
 
 /// The change feed of a store from a position on, from [`Db::changes`] or
-/// [`Slot::changes`](crate::Slot::changes).
+/// [`Slot::changes`](crate::feed::Slot::changes).
 ///
 /// The iterator ends at the present, and goes on when it is called again after further writes.
 /// [`Changes::wait`] waits for them.
@@ -105,7 +105,7 @@ impl Db {
     ///
     /// A batch that is not durable may be lost in a crash of the machine after it was returned; other
     /// batches then get its sequence numbers. [`ChangeBatch::checksum`] tells them apart, and
-    /// [`Slot::confirm`](crate::Slot::confirm) makes batches durable before it confirms them.
+    /// [`Slot::confirm`](crate::feed::Slot::confirm) makes batches durable before it confirms them.
     ///
     /// ```
     /// # fn main() -> esker::Result<()> {

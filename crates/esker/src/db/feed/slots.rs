@@ -61,7 +61,8 @@ pub struct SlotInfo {
 /// ```
 /// # fn main() -> esker::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
-/// use esker::{Change, Db, Options, SlotOptions};
+/// use esker::feed::{Change, SlotOptions};
+/// use esker::{Db, Options};
 /// let db = Db::open(dir.path().join("db"), Options::default())?;
 /// let slot = db.subscribe("search", &SlotOptions::default())?;
 /// db.put("apple", "red")?;
@@ -224,7 +225,8 @@ impl Db {
     /// ```
     /// # fn main() -> esker::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use esker::{Db, Options, SlotOptions};
+    /// use esker::feed::SlotOptions;
+    /// use esker::{Db, Options};
     /// let db = Db::open(dir.path().join("db"), Options::default())?;
     /// db.put("old", "1")?;
     /// let slot = db.subscribe("copy", &SlotOptions::default())?;

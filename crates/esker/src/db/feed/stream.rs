@@ -61,7 +61,8 @@ pub enum StreamItem {
 /// ```
 /// # fn main() -> esker::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
-/// use esker::{Applier, ChangeReader, ChangeWriter, Db, Options, StreamItem};
+/// use esker::feed::{Applier, ChangeReader, ChangeWriter, StreamItem};
+/// use esker::{Db, Options};
 /// let source = Db::open(dir.path().join("source"), Options::default())?;
 /// source.put("a", "1")?;
 /// let mut bytes = Vec::new();

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. All files are checked before any is linked, copied or rewritten.
-//! 2. A file that an ingest has used before is copied: another store, or this one, may still have its
-//!    bytes under another name, and the stamp of one would be that of the other.
+//! 2. A file that an ingest has used before is copied. Its bytes may still be a table of this or
+//!    another store, and a new stamp would change that table.
 //! 3. The old names are removed after the new ones are in the manifest.
 
 use std::path::{Path, PathBuf};

@@ -31,7 +31,7 @@ pub use sorted_writer::{SortedFile, SortedWriter};
 /// Options of one ingest.
 ///
 /// ```
-/// let options = esker::IngestOptions::default().copy(true);
+/// let options = esker::ingest::IngestOptions::default().copy(true);
 /// assert!(options.verify);
 /// ```
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +163,8 @@ impl Db {
     /// ```
     /// # fn main() -> esker::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// use esker::{Db, IngestOptions, Options, SortedWriter};
+    /// use esker::ingest::{IngestOptions, SortedWriter};
+    /// use esker::{Db, Options};
     /// let options = Options::default();
     /// let file = dir.path().join("fruit.sst");
     /// let mut writer = SortedWriter::create(&file, &options)?;

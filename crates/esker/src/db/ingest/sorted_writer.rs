@@ -38,7 +38,8 @@ const ID_SEED: u64 = 0x736f_7274_6564;
 /// ```
 /// # fn main() -> esker::Result<()> {
 /// # let dir = tempfile::tempdir().unwrap();
-/// use esker::{Options, SortedWriter};
+/// use esker::ingest::SortedWriter;
+/// use esker::Options;
 /// let mut writer = SortedWriter::create(dir.path().join("fruit.sst"), &Options::default())?;
 /// writer.put("apple", "red")?;
 /// writer.delete("apricot")?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::options::kinds::Durability;
 
-/// What a transaction is protected from.
+/// Isolation of a transaction: which effects of concurrent commits it cannot see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Isolation {

@@ -9,7 +9,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use esker::{Changes, Db, Diff, DiffOptions, DiffSource, ForkOptions, SlotOptions, Snapshot};
+use esker::diff::{Diff, DiffOptions, DiffSource};
+use esker::feed::{Changes, SlotOptions};
+use esker::fork::ForkOptions;
+use esker::{Db, Snapshot};
 use esker_bindings::feed::{add_batch, add_difference};
 use esker_bindings::handle::Handle;
 use jni_sys::{jbyteArray, jlong, jlongArray};
@@ -206,7 +209,7 @@ natives! {
         let (old_db, new_db) = (object::<Part>(old)?.open()?, object::<Part>(new)?.open()?);
         let (old_at, new_at) = (at(old_snapshot)?, at(new_snapshot)?);
         let (old, new) = (source(&old_db, old_at.as_ref()), source(&new_db, new_at.as_ref()));
-        Ok(give(Comparison(Mutex::new(esker::diff_with(old, new, &options)?))))
+        Ok(give(Comparison(Mutex::new(esker::diff::diff_with(old, new, &options)?))))
     }
 
     /// Returns the next differences; nothing at the end.
@@ -229,8 +232,8 @@ natives! {
         let diff = object::<Comparison>(diff)?;
         let diff = diff.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut texts = Vec::new();
-        pack(&mut texts, diff.relation().text().as_bytes());
-        pack(&mut texts, diff.shared_files().to_string().as_bytes());
+        pack(&mut texts, diff.relation.to_string().as_bytes());
+        pack(&mut texts, diff.shared_files.to_string().as_bytes());
         Ok(env.give_bytes(&texts))
     }
 

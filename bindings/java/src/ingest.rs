@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use esker::{IngestOptions, SortedWriter};
+use esker::ingest::{IngestOptions, SortedWriter};
 use jni_sys::{jboolean, jbyteArray, jint, jlong, jlongArray};
 
 use crate::env::{Failure, Outcome, natives};

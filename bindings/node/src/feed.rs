@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use esker::{Changes, Db, DiffOptions, DiffSource, ForkOptions, SlotOptions, Snapshot};
+use esker::diff::{DiffOptions, DiffSource};
+use esker::feed::{Changes, SlotOptions};
+use esker::fork::ForkOptions;
+use esker::{Db, Snapshot};
 use esker_bindings::feed::{add_batch, add_difference};
 use napi::Env;
 use napi::bindgen_prelude::{AsyncTask, Object as JsObject};
@@ -254,7 +257,8 @@ pub fn diff_later(
             None => DiffOptions::default(),
         };
         let (old_db, new_db) = (old.0.open()?, new.0.open()?);
-        let made = esker::diff_with(source(&old_db, &old.1), source(&new_db, &new.1), &options)?;
+        let made =
+            esker::diff::diff_with(source(&old_db, &old.1), source(&new_db, &new.1), &options)?;
         Ok(Answer::Object(Object::Diff(Arc::new(Mutex::new(made)))))
     }))
 }
@@ -288,13 +292,13 @@ pub fn next_differences_later(diff: u32) -> napi::Result<AsyncTask<Work>> {
 pub fn diff_facts(diff: u32) -> napi::Result<Vec<String>> {
     with(|shared| {
         let diff = shared.diff(diff)?.lock().unwrap_or_else(PoisonError::into_inner);
-        let only_old = diff.keyspaces_only_in_old();
+        let only_old = &diff.keyspaces_only_in_old;
         let mut facts = vec![
-            diff.relation().text().to_string(),
-            diff.shared_files().to_string(),
+            diff.relation.to_string(),
+            diff.shared_files.to_string(),
             only_old.len().to_string(),
         ];
-        facts.extend(only_old.iter().chain(diff.keyspaces_only_in_new()).cloned());
+        facts.extend(only_old.iter().chain(&diff.keyspaces_only_in_new).cloned());
         Ok(facts)
     })
 }

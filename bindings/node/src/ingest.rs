@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use esker::{IngestOptions, IngestReport, SortedWriter};
+use esker::ingest::{IngestOptions, IngestReport, SortedWriter};
 use napi::Env;
 use napi::bindgen_prelude::{AsyncTask, Buffer, Object as JsObject};
 use napi_derive::napi;

@@ -8,7 +8,8 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
-use esker::{Diff, Keyspace, Snapshot};
+use esker::diff::Diff;
+use esker::{Keyspace, Snapshot};
 use esker_bindings::handle::Opened;
 use napi::Env;
 use napi::bindgen_prelude::Buffer;

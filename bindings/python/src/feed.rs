@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use esker::{Change as Made, ChangeBatch as MadeBatch};
+use esker::feed::{Change as Made, ChangeBatch as MadeBatch};
 use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -166,7 +166,7 @@ impl ChangeBatch {
 
 /// A feed, and the batch that Python cannot get. It is tried again by every later call.
 struct Reading {
-    changes: esker::Changes,
+    changes: esker::feed::Changes,
     held: Option<MadeBatch>,
 }
 
@@ -183,7 +183,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    fn make(store: &Arc<Store>, changes: esker::Changes) -> Changes {
+    fn make(store: &Arc<Store>, changes: esker::feed::Changes) -> Changes {
         Changes { store: store.clone(), reading: Guarded::new(Reading { changes, held: None }) }
     }
 
@@ -248,11 +248,11 @@ impl Changes {
 #[pyclass(frozen, module = "esker")]
 pub struct Slot {
     store: Arc<Store>,
-    slot: esker::Slot,
+    slot: esker::feed::Slot,
 }
 
 impl Slot {
-    pub fn make(store: &Arc<Store>, slot: esker::Slot) -> Slot {
+    pub fn make(store: &Arc<Store>, slot: esker::feed::Slot) -> Slot {
         Slot { store: store.clone(), slot }
     }
 }
@@ -314,8 +314,8 @@ pub struct SlotInfo {
     problem: Option<String>,
 }
 
-impl From<esker::SlotInfo> for SlotInfo {
-    fn from(slot: esker::SlotInfo) -> SlotInfo {
+impl From<esker::feed::SlotInfo> for SlotInfo {
+    fn from(slot: esker::feed::SlotInfo) -> SlotInfo {
         SlotInfo {
             name: slot.name,
             position: slot.position,

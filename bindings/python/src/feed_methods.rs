@@ -45,7 +45,7 @@ macro_rules! feed_methods {
                 name: &str,
                 lag_limit_bytes: Option<u64>,
             ) -> PyResult<crate::feed::Slot> {
-                let options = esker::SlotOptions::default().lag_limit_bytes(lag_limit_bytes);
+                let options = esker::feed::SlotOptions::default().lag_limit_bytes(lag_limit_bytes);
                 let slot = self.part.store().run(py, |db| db.subscribe(name, &options))?;
                 Ok(crate::feed::Slot::make(self.part.store(), slot))
             }
@@ -97,8 +97,8 @@ macro_rules! feed_methods {
             ) -> PyResult<crate::fork::ForkReport> {
                 let path = crate::arguments::path_of(name)?;
                 let options = match fork_name {
-                    Some(name) => esker::ForkOptions::default().name(name),
-                    None => esker::ForkOptions::default(),
+                    Some(name) => esker::fork::ForkOptions::default().name(name),
+                    None => esker::fork::ForkOptions::default(),
                 };
                 Ok(self.part.store().run(py, |db| db.fork_with(&path, &options))?.into())
             }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use esker::{DiffOptions, DiffSource};
+use esker::diff::{DiffOptions, DiffSource};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -30,8 +30,8 @@ pub struct ForkReport {
     copied_bytes: u64,
 }
 
-impl From<esker::ForkReport> for ForkReport {
-    fn from(made: esker::ForkReport) -> ForkReport {
+impl From<esker::fork::ForkReport> for ForkReport {
+    fn from(made: esker::fork::ForkReport) -> ForkReport {
         ForkReport {
             store_id: made.store_id,
             linked_files: made.linked_files,
@@ -78,7 +78,7 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    pub fn of(py: Python<'_>, made: esker::Lineage) -> PyResult<Lineage> {
+    pub fn of(py: Python<'_>, made: esker::fork::Lineage) -> PyResult<Lineage> {
         let ancestors = made.ancestors.into_iter().map(|of| {
             Py::new(py, Ancestor { store_id: of.store_id, name: of.name, sequence: of.seqno })
         });
@@ -111,11 +111,11 @@ pub struct Difference {
 }
 
 impl Difference {
-    fn of(py: Python<'_>, found: &esker::Difference) -> Difference {
-        let bytes = |side: &Option<esker::DiffValue>| {
+    fn of(py: Python<'_>, found: &esker::diff::Difference) -> Difference {
+        let bytes = |side: &Option<esker::diff::DiffValue>| {
             side.as_ref().map(|side| PyBytes::new(py, &side.value).unbind())
         };
-        let expires = |side: &Option<esker::DiffValue>| {
+        let expires = |side: &Option<esker::diff::DiffValue>| {
             side.as_ref().and_then(|side| side.expires_ms).map(|time_ms| time_ms as f64 / 1000.0)
         };
         Difference {
@@ -140,10 +140,10 @@ impl Difference {
 #[pyclass(frozen, module = "esker")]
 pub struct Diff {
     stores: [Arc<Store>; 2],
-    diff: Guarded<Option<esker::Diff>>,
+    diff: Guarded<Option<esker::diff::Diff>>,
     /// How the databases descend from each other, as a phrase after "the second is".
     #[pyo3(get)]
-    relation: &'static str,
+    relation: String,
     /// Number of tables that both have. If it is 0, every pair is read.
     #[pyo3(get)]
     shared_files: u64,
@@ -235,14 +235,14 @@ pub fn diff(
     };
     let made = py.detach(|| {
         let (old_db, new_db) = (old.store().opened()?, new.store().opened()?);
-        esker::diff_with(old.source(&old_db), new.source(&new_db), &options)
+        esker::diff::diff_with(old.source(&old_db), new.source(&new_db), &options)
     });
     let made = made.map_err(|error| errors::raised(py, &error))?;
     Ok(Diff {
-        relation: made.relation().text(),
-        shared_files: made.shared_files(),
-        keyspaces_only_in_old: made.keyspaces_only_in_old().to_vec(),
-        keyspaces_only_in_new: made.keyspaces_only_in_new().to_vec(),
+        relation: made.relation.to_string(),
+        shared_files: made.shared_files,
+        keyspaces_only_in_old: made.keyspaces_only_in_old.clone(),
+        keyspaces_only_in_new: made.keyspaces_only_in_new.clone(),
         stores: [old.store().clone(), new.store().clone()],
         diff: Guarded::new(Some(made)),
     })

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::vec;
 
-use esker::{Error, IngestOptions};
+use esker::Error;
+use esker::ingest::IngestOptions;
 use esker_bindings::handle::Handle;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -41,8 +42,8 @@ pub struct IngestReport {
     flushed: bool,
 }
 
-impl From<esker::IngestReport> for IngestReport {
-    fn from(made: esker::IngestReport) -> IngestReport {
+impl From<esker::ingest::IngestReport> for IngestReport {
+    fn from(made: esker::ingest::IngestReport) -> IngestReport {
         IngestReport {
             sequence: made.seqno,
             files: made.files,
@@ -94,7 +95,7 @@ impl SortedFile {
 #[pyclass(frozen, module = "esker")]
 pub struct SortedWriter {
     path: PathBuf,
-    writer: Guarded<Option<esker::SortedWriter>>,
+    writer: Guarded<Option<esker::ingest::SortedWriter>>,
     comparators: Vec<Arc<PyComparator>>,
     /// The process that made the writer. A fork of it must not touch the file.
     process: u32,
@@ -111,7 +112,7 @@ impl Drop for SortedWriter {
 
 impl SortedWriter {
     /// Returns the writer, to be used or dropped.
-    fn taken(&self, py: Python<'_>) -> Option<esker::SortedWriter> {
+    fn taken(&self, py: Python<'_>) -> Option<esker::ingest::SortedWriter> {
         let own = self.process == std::process::id();
         own.then(|| self.writer.lock(py).take()).flatten()
     }
@@ -119,7 +120,7 @@ impl SortedWriter {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        act: impl FnOnce(&mut esker::SortedWriter) -> esker::Result<T> + Send,
+        act: impl FnOnce(&mut esker::ingest::SortedWriter) -> esker::Result<T> + Send,
     ) -> PyResult<T> {
         if self.process != std::process::id() {
             return Err(finished());
@@ -147,7 +148,7 @@ impl SortedWriter {
     ) -> PyResult<SortedWriter> {
         let path = arguments::path_of(name)?;
         let chosen = arguments::chosen(options)?;
-        let made = py.detach(|| esker::SortedWriter::create(&path, &chosen.options));
+        let made = py.detach(|| esker::ingest::SortedWriter::create(&path, &chosen.options));
         let made = made.map_err(|error| errors::raised(py, &error))?;
         let (comparators, process) = (chosen.comparators, std::process::id());
         Ok(SortedWriter { path, writer: Guarded::new(Some(made)), comparators, process })
@@ -332,7 +333,7 @@ pub fn bulk_load(py: Python<'_>, part: &Part, pairs: &Bound<'_, PyAny>) -> PyRes
     let pairs = pairs.try_iter()?.unbind();
     let store = part.store();
     store.check_order(py)?;
-    let loaded: Result<esker::IngestReport, Failure> = py.detach(|| {
+    let loaded: Result<esker::ingest::IngestReport, Failure> = py.detach(|| {
         let handle = store.handle();
         let db = handle.open()?;
         let source = Source { handle, pairs, chunk: Vec::new().into_iter(), is_over: false };

@@ -12,7 +12,9 @@
 //!
 //! Invariant: a change that has no kind here is an error, and is not left out.
 
-use esker::{Change, ChangeBatch, DiffValue, Difference, ErrorKind, Result, internals};
+use esker::diff::{DiffValue, Difference};
+use esker::feed::{Change, ChangeBatch};
+use esker::{ErrorKind, Result, internals};
 
 fn add_bytes(reply: &mut Vec<u8>, bytes: Option<&[u8]>) {
     let length = bytes.map_or(u32::MAX, |bytes| bytes.len() as u32);

@@ -9,7 +9,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use esker::{Change, ChangeBatch, Changes, Slot, SlotOptions};
+use esker::feed::{Change, ChangeBatch, Changes, Slot, SlotOptions};
 use esker_bindings::handle::Handle;
 
 use super::common::{c_text, data_of};

@@ -5,7 +5,8 @@
 
 use std::ffi::{CString, c_char, c_void};
 
-use esker::{Diff, DiffOptions, DiffSource, DiffValue, Difference, ForkOptions, Relation};
+use esker::diff::{Diff, DiffOptions, DiffSource, DiffValue, Difference, Relation};
+use esker::fork::ForkOptions;
 
 use super::common::{c_text, data_of};
 use super::merge_and_ttl::ESKER_NEVER_MS;
@@ -219,7 +220,7 @@ pub unsafe extern "C" fn esker_diff_create(
             let new_store = new_snapshot.is_none().then(|| esker_db_t::open(new_db)).transpose()?;
             let old = source(old_store.as_deref(), old_snapshot)?;
             let new = source(new_store.as_deref(), new_snapshot)?;
-            let diff = esker::diff_with(old, new, &options)?;
+            let diff = esker::diff::diff_with(old, new, &options)?;
             *place = Box::into_raw(Box::new(esker_diff_t { diff, shown: None }));
             Ok(())
         });
@@ -262,7 +263,7 @@ pub unsafe extern "C" fn esker_diff_next(
 /// Returns how the stores descend from each other: `ESKER_RELATION_SAME_STORE` and so on; 0 for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_diff_relation(diff: Option<&esker_diff_t>) -> i32 {
-    diff.map_or(0, |diff| match diff.diff.relation() {
+    diff.map_or(0, |diff| match diff.diff.relation {
         Relation::SameStore => ESKER_RELATION_SAME_STORE,
         Relation::Descendant => ESKER_RELATION_DESCENDANT,
         Relation::Ancestor => ESKER_RELATION_ANCESTOR,
@@ -274,7 +275,7 @@ pub extern "C" fn esker_diff_relation(diff: Option<&esker_diff_t>) -> i32 {
 /// Returns the number of tables that both stores have; 0 for NULL. If it is 0, every pair is read.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_diff_shared_files(diff: Option<&esker_diff_t>) -> u64 {
-    diff.map_or(0, |diff| diff.diff.shared_files())
+    diff.map_or(0, |diff| diff.diff.shared_files)
 }
 
 /// Returns the names of the keyspaces that only the second store has, or with an `old` other than 0
@@ -287,8 +288,8 @@ pub extern "C" fn esker_diff_keyspaces_only_in(
 ) -> *mut c_char {
     diff.map_or(std::ptr::null_mut(), |diff| {
         let names = match old {
-            0 => diff.diff.keyspaces_only_in_new(),
-            _ => diff.diff.keyspaces_only_in_old(),
+            0 => &diff.diff.keyspaces_only_in_new,
+            _ => &diff.diff.keyspaces_only_in_old,
         };
         ffi::give_text(&names.join("\n"))
     })

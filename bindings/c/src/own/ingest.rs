@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use esker::{IngestOptions, IngestReport, SortedFile, SortedWriter};
+use esker::ingest::{IngestOptions, IngestReport, SortedFile, SortedWriter};
 use esker_bindings::handle::Handle;
 
 use super::common::data_of;

@@ -123,12 +123,6 @@ impl Common {
                 Owned { handle, destroy: self.writeoptions_destroy }
             }
         };
-        // SAFETY: a new options object.
-        let read = unsafe {
-            let handle = (self.readoptions_create)();
-            (self.readoptions_set_verify_checksums)(handle, 1);
-            Owned { handle, destroy: self.readoptions_destroy }
-        };
         Ok(Box::new(CStore {
             common: self,
             pinned,
@@ -138,12 +132,22 @@ impl Common {
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
-            read,
+            read: self.verified_reads(),
             write: write(opening.sync_always),
             write_sync: write(true),
             options: opening.options,
             _parts: opening.parts,
         }))
+    }
+
+    /// Returns options of reads that verify checksums.
+    fn verified_reads(&self) -> Owned {
+        // SAFETY: a new options object.
+        unsafe {
+            let handle = (self.readoptions_create)();
+            (self.readoptions_set_verify_checksums)(handle, 1);
+            Owned { handle, destroy: self.readoptions_destroy }
+        }
     }
 
     /// Returns the error of a call, if there is one, and frees its text.

@@ -30,6 +30,11 @@ impl rocksdb_writebatch_t {
         }
     }
 
+    /// Returns a batch with these operations.
+    pub(crate) fn of(rep: Rep) -> rocksdb_writebatch_t {
+        rocksdb_writebatch_t { rep, ..rocksdb_writebatch_t::default() }
+    }
+
     fn push(&mut self, record: Outcome<Record<'_>>) {
         match record {
             Ok(record) => {

@@ -14,6 +14,8 @@
 //! | `transaction`, `transaction_calls`, `transaction_db`, `optimistic_db` | transactions |
 //! | `maintenance`, `properties`, `counters`, `memory`, `live_files` | flushes and compactions; reports |
 //! | `backup` | checkpoints and backups |
+//! | `external_files`, `file_manager` | files made outside of a store and their ingest; sizes of tables |
+//! | `wal_iter` | the batches of the log |
 //!
 //! Invariants:
 //! 1. An error text has RocksDB's format `Kind: message` and is allocated with `malloc`.
@@ -34,7 +36,9 @@ pub mod batch_wi;
 pub mod batch_wi_read;
 pub mod counters;
 pub mod db;
+pub mod external_files;
 pub mod failure;
+pub mod file_manager;
 pub mod filters;
 pub mod iter;
 pub mod live_files;
@@ -58,4 +62,5 @@ pub mod stubs;
 pub mod transaction;
 pub mod transaction_calls;
 pub mod transaction_db;
+pub mod wal_iter;
 pub mod write;

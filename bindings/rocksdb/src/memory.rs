@@ -16,21 +16,34 @@ use crate::store::{Store, rocksdb_t};
 pub struct WriteBuffers {
     size_bytes: AtomicUsize,
     costs_cache: bool,
-    stores: Mutex<Vec<Weak<Store>>>,
+    /// Stores that were opened with the manager.
+    pub stores: Stores,
+}
+
+/// Stores that share an object. It does not keep them open.
+#[derive(Default)]
+pub struct Stores(Mutex<Vec<Weak<Store>>>);
+
+impl Stores {
+    /// Adds a store, unless it is there.
+    pub fn add(&self, store: &Arc<Store>) {
+        let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let added = Arc::downgrade(store);
+        stores.retain(|store| store.strong_count() > 0 && !store.ptr_eq(&added));
+        stores.push(added);
+    }
+
+    /// Returns the stores that have handles.
+    pub fn open(&self) -> Vec<Arc<Store>> {
+        let stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.iter().filter_map(Weak::upgrade).collect()
+    }
 }
 
 impl WriteBuffers {
-    /// Adds a store.
-    pub fn add(&self, store: &Arc<Store>) {
-        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.retain(|store| store.strong_count() > 0);
-        stores.push(Arc::downgrade(store));
-    }
-
     fn sum(&self, of: fn(&MemoryMetrics) -> u64) -> usize {
         let bytes = attempt(|| {
-            let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-            let open = stores.iter().filter_map(Weak::upgrade);
+            let open = self.stores.open().into_iter();
             Ok(open.map(|store| of(&store.db.metrics().memory)).sum::<u64>())
         });
         bytes.ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
@@ -51,7 +64,7 @@ fn manager(size_bytes: usize, costs_cache: bool) -> Box<rocksdb_write_buffer_man
     let buffers = WriteBuffers {
         size_bytes: AtomicUsize::new(size_bytes),
         costs_cache,
-        stores: Mutex::default(),
+        stores: Stores::default(),
     };
     Box::new(rocksdb_write_buffer_manager_t { buffers: Arc::new(buffers) })
 }

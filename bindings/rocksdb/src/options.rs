@@ -49,6 +49,8 @@ pub(crate) struct Objects {
     pub filters: Option<Arc<dyn CompactionFilter>>,
     /// Write buffer manager.
     pub write_buffers: Option<Arc<crate::memory::WriteBuffers>>,
+    /// Manager of table files.
+    pub files: Option<Arc<crate::file_manager::FileManager>>,
     /// The store opened last with statistics.
     pub statistics: Option<Arc<Statistics>>,
 }
@@ -108,6 +110,9 @@ impl rocksdb_options_t {
     pub(crate) fn check(&self) -> Outcome<()> {
         self.settings.check()?;
         self.objects.table.check()?;
+        if let Some(files) = &self.objects.files {
+            files.check()?;
+        }
         if self.settings.number("compaction_style") == Some(FIFO) {
             let why = "Esker has no FIFO compaction, which drops the oldest keys";
             return Err(refusal("rocksdb_options_set_compaction_style", why));
@@ -162,6 +167,8 @@ impl rocksdb_options_t {
             "compression_level",
             level.filter(|level| (1..=22).contains(level)).map(|l| l.to_string()),
         );
+        let dictionary = self.settings.number("compression_options.max_dict_bytes");
+        add("compression_dictionary_max_bytes", clamped(dictionary, 0, 1 << 20));
         Ok(pairs)
     }
 
@@ -317,17 +324,21 @@ pub unsafe extern "C" fn rocksdb_options_set_compression_per_level(
     }
 }
 
-/// Sets the compression level, which Esker uses for zstd. The other values have no effect.
+/// Sets the compression level and the maximum size of a table's dictionary, which Esker uses for
+/// zstd. The other values have no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn rocksdb_options_set_compression_options(
     options: Option<&mut rocksdb_options_t>,
     _window_bits: c_int,
     level: c_int,
     _strategy: c_int,
-    _max_dict_bytes: c_int,
+    max_dict_bytes: c_int,
 ) {
     if let Some(options) = options {
         options.settings.set("compression_options.level", i64::from(level) as u64);
+        options
+            .settings
+            .set("compression_options.max_dict_bytes", i64::from(max_dict_bytes) as u64);
     }
 }
 
@@ -352,6 +363,46 @@ pub extern "C" fn rocksdb_options_optimize_for_point_lookup(
         let bytes = usize::try_from(block_cache_size_mb.saturating_mul(1 << 20));
         let cache = crate::objects::rocksdb_cache_create_lru(bytes.unwrap_or(usize::MAX));
         options.objects.cache = Some(cache.cache.clone());
+    }
+}
+
+impl rocksdb_options_t {
+    /// Divides `budget_bytes` among memtables, as RocksDB does for both of its styles.
+    fn share_among_memtables(&mut self, budget_bytes: u64) {
+        self.settings.set("write_buffer_size", budget_bytes / 4);
+        self.settings.set("min_write_buffer_number_to_merge", 2);
+        self.settings.set("max_write_buffer_number", 6);
+    }
+}
+
+/// Sets the sizes of memtables, tables and levels for a budget of bytes, and leveled compaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_options_optimize_level_style_compaction(
+    options: Option<&mut rocksdb_options_t>,
+    memtable_memory_budget: u64,
+) {
+    if let Some(options) = options {
+        options.share_among_memtables(memtable_memory_budget);
+        let settings = &mut options.settings;
+        settings.set("level0_file_num_compaction_trigger", 2);
+        settings.set("target_file_size_base", memtable_memory_budget / 8);
+        settings.set("max_bytes_for_level_base", memtable_memory_budget);
+        settings.set("compaction_style", 0);
+        // Levels 0 and 1 are not compressed, the others with LZ4.
+        settings.set("compression_per_level.first", 0);
+        settings.set("compression_per_level.last", 4);
+    }
+}
+
+/// Sets the sizes of memtables for a budget of bytes, and universal compaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn rocksdb_options_optimize_universal_style_compaction(
+    options: Option<&mut rocksdb_options_t>,
+    memtable_memory_budget: u64,
+) {
+    if let Some(options) = options {
+        options.share_among_memtables(memtable_memory_budget);
+        options.settings.set("compaction_style", 1);
     }
 }
 
@@ -488,6 +539,7 @@ mod tests {
             ("bottommost_compression", 0),
             ("disable_auto_compactions", 1),
             ("compaction_style", 1),
+            ("compression_options.max_dict_bytes", 16_384),
         ]);
         let made = options.store_options(&options, Vec::new()).unwrap();
         made.validate().unwrap();
@@ -498,6 +550,7 @@ mod tests {
         assert_eq!(get("file_size_max_bytes"), (64u64 << 30).to_string());
         assert_eq!((get("compression_upper"), get("compression")), ("zstd".into(), "none".into()));
         assert_eq!((get("auto_compaction"), get("policy")), ("false".into(), "tiered".into()));
+        assert_eq!(get("compression_dictionary_max_bytes"), "16384");
         assert!(made.create_if_missing);
         options.keyspace_options().unwrap();
     }

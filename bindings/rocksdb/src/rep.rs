@@ -125,6 +125,13 @@ impl Rep {
         count.map_or(0, u32::from_le_bytes)
     }
 
+    /// Sets the sequence number of the first operation.
+    pub fn set_sequence(&mut self, sequence: u64) {
+        if let Some(place) = self.bytes.first_chunk_mut() {
+            *place = sequence.to_le_bytes();
+        }
+    }
+
     /// Removes all records.
     pub fn clear(&mut self) {
         self.bytes.clear();

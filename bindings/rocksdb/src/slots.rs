@@ -104,6 +104,15 @@ impl CompactionFilter for Slot {
     }
 }
 
+/// Returns the merge operator of files that are made outside of a store: that of the options, under
+/// the name that it has in the default column family.
+pub fn operator_of_files(options: &rocksdb_options_t) -> Option<Arc<dyn MergeOperator>> {
+    options.merge_operator()?;
+    let slot = Slot::default();
+    slot.take(name_of(DEFAULT)?, options);
+    Some(Arc::new(slot))
+}
+
 /// The slots of an open store.
 #[derive(Default)]
 pub struct Slots {

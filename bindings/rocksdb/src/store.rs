@@ -186,7 +186,10 @@ impl Opening<'_> {
                 statistics.set(store);
             }
             if let Some(buffers) = &options.objects.write_buffers {
-                buffers.add(store);
+                buffers.stores.add(store);
+            }
+            if let Some(files) = &options.objects.files {
+                files.stores.add(store);
             }
         }
         if let Some((_, default)) = self.families.iter().find(|(name, _)| name == DEFAULT)
@@ -247,6 +250,15 @@ impl Store {
             .get(&id)
             .cloned()
             .ok_or_else(|| Failure::invalid("Invalid column family specified in write batch"))
+    }
+
+    /// Returns the number of the column family with this name; `None` if there is none.
+    pub fn id_of(&self, name: &str) -> Option<u32> {
+        if name == DEFAULT {
+            return Some(0);
+        }
+        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+        families.values().find(|family| family.keyspace.name() == name).map(|family| family.id())
     }
 
     /// Creates a column family, whose pairs live for `ttl`.

@@ -1,6 +1,7 @@
 //! RocksDB's C functions over Esker, called as a C program calls them.
 
 mod calls;
+mod files_and_log;
 
 use std::ffi::{CString, c_char};
 use std::ptr::null_mut;

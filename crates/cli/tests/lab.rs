@@ -332,6 +332,12 @@ fn ycsb_tuning_runs() {
     smallest("ycsb-tuning");
 }
 
+#[test]
+fn queue_and_bulk_load_run() {
+    smallest("queue");
+    smallest("bulk-load");
+}
+
 /// Runs the series of `speed` that differ from all series tested above; the others take minutes in
 /// total.
 #[test]

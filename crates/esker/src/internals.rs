@@ -43,6 +43,14 @@ pub fn add_perf_context(sum: &mut crate::perf::PerfContext, more: &crate::perf::
     sum.add(more);
 }
 
+/// Returns the change feed of a store from the batch that contains `sequence` on.
+///
+/// # Errors
+/// As [`Db::changes`](crate::Db::changes).
+pub fn changes_with(db: &crate::Db, sequence: u64) -> crate::Result<crate::feed::Changes> {
+    crate::feed::Changes::with_batch_of(db, sequence)
+}
+
 /// Decodes the file `STATUS`. Returns `None` for other content.
 pub fn decode_status(bytes: &[u8]) -> Option<crate::report::LiveStatus> {
     crate::report::LiveStatus::decode(bytes)

@@ -10,8 +10,8 @@ use std::sync::RwLock;
 
 use crate::error::Result;
 use crate::target::{
-    Capabilities, Direction, Engine, StoreOptions, Target, Transaction, TransactionKind,
-    TransactionResult, TransactionWork, VisitPair,
+    Capabilities, Direction, Engine, SortedPairs, StoreOptions, Target, Transaction,
+    TransactionKind, TransactionResult, TransactionWork, VisitPair,
 };
 use crate::workload::accounts::change_balance;
 
@@ -43,6 +43,7 @@ impl Engine for Reference {
             persistent: false,
             transactions: true,
             merge: true,
+            bulk_load: true,
         }
     }
 
@@ -160,6 +161,12 @@ impl Target for ReferenceStore {
         work(&mut transaction)?;
         let writes = transaction.writes;
         map.extend(writes);
+        Ok(())
+    }
+
+    fn bulk_load(&self, pairs: SortedPairs<'_, '_>) -> Result<()> {
+        let mut map = self.write();
+        pairs.for_each(|(key, value)| drop(map.insert(key.to_vec(), value.to_vec())));
         Ok(())
     }
 

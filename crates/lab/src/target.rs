@@ -169,6 +169,9 @@ pub struct Capabilities {
     /// Whether a number can be added to a counter without a read.
     #[serde(default)]
     pub merge: bool,
+    /// Whether sorted pairs can be loaded as whole tables.
+    #[serde(default)]
+    pub bulk_load: bool,
 }
 
 /// Direction of a scan.
@@ -182,6 +185,9 @@ pub enum Direction {
 
 /// Visitor for the pairs of a scan; returns false to stop.
 pub type VisitPair<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
+
+/// Pairs with strictly ascending keys.
+pub type SortedPairs<'a, 'b> = &'b mut dyn Iterator<Item = (&'a [u8], &'a [u8])>;
 
 /// Visitor for the results of a multi-get, in the order of the keys.
 pub type VisitMany<'a> = &'a mut dyn FnMut(Option<&[u8]>);
@@ -303,6 +309,13 @@ pub trait Target: Send + Sync {
     fn merge_add(&self, key: &[u8], change: u64) -> Result<()> {
         let _ = (key, change);
         Err(not_offered("the engine", "merge"))
+    }
+
+    /// Loads sorted pairs as whole tables; they survive power loss when this returns. Fails if
+    /// [`Capabilities::bulk_load`] is false.
+    fn bulk_load(&self, pairs: SortedPairs<'_, '_>) -> Result<()> {
+        let _ = pairs;
+        Err(not_offered("the engine", "bulk load"))
     }
 
     /// Returns the engine's own statistics, if available.

@@ -12,7 +12,7 @@ use esker_lab::record::schema::TaskSample;
 use esker_lab::record::store;
 use esker_lab::reference::Reference;
 use esker_lab::report::html;
-use esker_lab::target::{Direction, Engine, Target, VisitMany, VisitPair, get_each};
+use esker_lab::target::{Direction, Engine, SortedPairs, Target, VisitMany, VisitPair, get_each};
 use esker_lab::{BenchConfig, workload::tasks::TASKS};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -31,6 +31,10 @@ enum Fault {
     SkipsFirst,
     /// Omits the last result of a multi-get.
     FewAnswers,
+    /// Returns the second pair from a seek, occasionally.
+    WrongSeeks,
+    /// Loads all pairs but the first of a bulk load.
+    ShortLoads,
 }
 
 struct FaultyStore {
@@ -67,6 +71,18 @@ impl Target for FaultyStore {
         get_each(&keys[..kept], visit, |key, visit| self.get(key, visit))
     }
     fn seek(&self, key: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<bool> {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.fault == Fault::WrongSeeks && call % 50 == 7 {
+            let mut seen = 0;
+            self.store.scan_from(key, &mut |key, value| {
+                seen += 1;
+                if seen == 2 {
+                    visit(key, value);
+                }
+                seen < 2
+            })?;
+            return Ok(seen == 2);
+        }
         self.store.seek(key, visit)
     }
     fn scan(&self, direction: Direction, visit: VisitPair<'_>) -> Result<()> {
@@ -96,6 +112,10 @@ impl Target for FaultyStore {
     }
     fn compact(&self) -> Result<()> {
         self.store.compact()
+    }
+    fn bulk_load(&self, pairs: SortedPairs<'_, '_>) -> Result<()> {
+        let left_out = usize::from(self.fault == Fault::ShortLoads);
+        self.store.bulk_load(&mut pairs.skip(left_out))
     }
     fn stats(&self) -> Option<String> {
         None
@@ -394,6 +414,48 @@ fn seek_finds_first_live_key_after_deleted_keys() {
     let ran = run(dir.path(), &flags, vec![faulty(Fault::SkipsFirst)]);
     assert_eq!(ran.outcome.exit_code, 1);
     assert!(ran.messages.contains("the store returned a wrong first pair"), "{}", ran.messages);
+}
+
+#[test]
+fn queue_pops_what_was_pushed_and_keeps_its_depth() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    // Each of the threads has a queue of its own, of twenty keys.
+    for (threads, depth, left, scanned) in [("1", "20", 20, 20), ("3", "62", 60, 3 * 60)] {
+        let flags = [("queue_depth", depth), ("threads", threads), ("repetitions", "1")];
+        let flags = [&flags[..], &[("benchmarks", "queue,readseq,readfirst")]].concat();
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+        let samples = &ran.outcome.record.samples;
+        let queue = &samples[0];
+        assert_eq!((queue.operations, queue.found), (200 - left, Some(200 - left)));
+        assert_eq!(queue.live_bytes, Some(left * 116));
+        assert_eq!(queue.latency.as_ref().map(|latency| latency.count), Some(200 - left));
+        let counts = queue.queue.as_ref().expect("a queue");
+        assert_eq!((counts.depth, counts.push.count), (left, 200 - left));
+        assert!(counts.first_tenth_ops_per_sec > 0.0 && counts.last_tenth_ops_per_sec > 0.0);
+        assert_eq!(samples[1].found, Some(scanned), "each thread scans all");
+        assert!(ran.out.contains("last tenth") && ran.out.contains("per push"), "{}", ran.out);
+    }
+    let flags = [("benchmarks", "queue"), ("queue_depth", "20")];
+    let ran = run(dir.path(), &flags, vec![faulty(Fault::WrongSeeks)]);
+    assert_eq!(ran.outcome.exit_code, 1);
+    assert!(ran.messages.contains("pop 7 must return 0000000000000007, found"), "{}", ran.messages);
+    let flags = [("benchmarks", "queue"), ("queue_depth", "200")];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    assert!(ran.messages.contains("the data is too small"), "{}", ran.messages);
+}
+
+#[test]
+fn bulk_load_is_read_and_compared() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let flags = [("benchmarks", "fillseq,readseq,bulkload,readseq,readrandom")];
+    let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+    assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+    let load = ran.outcome.record.samples.iter().find(|s| s.task == "bulkload").expect("ran");
+    assert_eq!((load.operations, load.user_written_bytes), (200, 200 * 116));
+    let ran = run(dir.path(), &flags, vec![faulty(Fault::ShortLoads)]);
+    assert_eq!(ran.outcome.exit_code, 1);
+    assert!(ran.messages.contains("pair 0 of the scan is wrong"), "{}", ran.messages);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use esker_lab::BenchConfig;
 use esker_lab::experiment::check::{Experiment, Known, phase_labels};
 use esker_lab::experiment::plan::{Point, Scale, points};
 use esker_lab::measure::histogram::Latencies;
+use esker_lab::measure::space::SpaceTimeline;
 use esker_lab::record::lab::{LAB_SCHEMA_VERSION, LabRecord, LabSample, LabSession, PointRecord};
 use esker_lab::record::schema::{EngineRecord, Machine, SessionRecord, TaskSample};
 use esker_lab::report::grid::views;
@@ -499,4 +500,54 @@ fn policies_without_size_are_marks_on_one_scale() {
     let own = section(&page, "policies");
     assert_eq!(drawn(own), (1, 1), "{own}");
     assert!(own.contains("a mark for each esker.cache_policy"), "{own}");
+}
+
+#[test]
+fn space_over_time_has_a_line_for_each_bound() {
+    let text = r#"
+title = "A storm"
+engines = ["esker", "rocksdb"]
+repetitions = 1
+
+[phases.storm]
+start = "filled"
+update = 1
+operations = "entries*10"
+
+[[series]]
+name = "bounds"
+phases = ["storm"]
+entries = 1000
+vary = { cache_size = ["8M", "16M"] }
+unit = "most disk / live data"
+also = ["write amplification"]
+rows = "cache_size"
+columns = "engine"
+"#;
+    let experiment = experiment(text);
+    let record = record(&experiment, "full", |at, sample| {
+        speed(at, sample, 1000.0);
+        let most = if at.param("cache_size") == "8M" { 250 } else { 400 };
+        sample.live_bytes = Some(100);
+        sample.space = Some(SpaceTimeline {
+            samples: vec![(0, 100), (1000, most), (2000, 150)],
+            cpu_seconds: 0.0,
+        });
+    });
+    let page = lab_html::page(&experiment, &record);
+    let section = page.split("id=\"space\"").nth(1).expect("drawn");
+    let section = section.split("<h2").next().expect("a section");
+    assert!(page.contains("href=\"#space\""));
+    for line in ["esker, cache_size 8M", "rocksdb, cache_size 16M"] {
+        assert!(section.contains(line), "{line} is missing: {section}");
+    }
+    assert!(section.contains("esker, cache_size 8M at most 2.50"), "{section}");
+    let mut out = Vec::new();
+    lab_text::write(&experiment, &record, lab_text::Form::Terminal, &mut out).expect("written");
+    let out = String::from_utf8(out).expect("text");
+    let row = out.lines().find(|line| line.contains("rocksdb, cache_size 16M")).expect("a row");
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(words[words.len() - 4..], ["3", "2.0", "4.00", "1.50"], "{out}");
+    let without = self::record(&experiment, "full", |at, sample| speed(at, sample, 1000.0));
+    assert!(!lab_html::page(&experiment, &without).contains("Space over time"));
 }

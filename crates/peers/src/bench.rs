@@ -66,8 +66,8 @@ pub(crate) fn in_process(name: &str, path: Option<&str>, why: &str) -> Result<Bo
 /// Returns the default settings, which accept Esker's options by name or alias if Esker is built
 /// in.
 pub fn config() -> BenchConfig {
-    #[allow(unused_mut, reason = "without the engine there are no options to add")]
     let mut config = BenchConfig::default();
+    config.accept_engine_options(crate::rocksdb::NAME, crate::rocksdb::OWN_OPTIONS.iter().copied());
     #[cfg(feature = "engine")]
     config.accept_engine_options(crate::esker::NAME, crate::esker::option_names());
     config

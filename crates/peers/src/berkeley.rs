@@ -132,6 +132,7 @@ impl Engine for BerkeleyDb {
             persistent: true,
             transactions: false,
             merge: false,
+            bulk_load: false,
         }
     }
 

@@ -9,11 +9,12 @@ use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Direction, Target, TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair,
-    get_each, not_offered,
+    Direction, SortedPairs, Target, TransactionKind, TransactionResult, TransactionWork, VisitMany,
+    VisitPair, get_each, not_offered,
 };
 
 use crate::c_functions::{Bytes, Common, Handle, Owned, Pinned, Walker, slice, text_of};
+use crate::rocksdb_bulk::BulkLoader;
 use crate::rocksdb_transactions::{InStore, TransactionApi, Transactions};
 
 /// An open store.
@@ -24,13 +25,16 @@ pub struct CStore {
     pinned: Option<(Pinned, Option<Owned>)>,
     transactions: Option<Transactions>,
     merge: Option<Merge>,
+    bulk: Option<BulkLoader>,
     engine: String,
     stats_property: &'static CStr,
     db: Handle,
     read: Owned,
     write: Owned,
     write_sync: Owned,
-    /// Caches and filters, which must outlive the store.
+    /// Options of the store, from which RocksDB makes files for a bulk load.
+    options: Owned,
+    /// Caches and filters, which must outlive the store and its options.
     _parts: Vec<Owned>,
 }
 
@@ -48,7 +52,7 @@ pub struct Opening<'a> {
     /// Name of the engine, for messages.
     pub engine: &'a str,
     /// Configured options.
-    pub options: &'a Owned,
+    pub options: Owned,
     /// Objects referenced by the options.
     pub parts: Vec<Owned>,
     /// Whether every write is synced.
@@ -61,6 +65,8 @@ pub struct Opening<'a> {
     pub transactions: Option<TransactionApi>,
     /// RocksDB's merge, if the options have an operator.
     pub merge: Option<Merge>,
+    /// RocksDB's bulk load.
+    pub bulk: Option<BulkLoader>,
     /// Name of the property with statistics.
     pub stats_property: &'static CStr,
 }
@@ -117,25 +123,31 @@ impl Common {
                 Owned { handle, destroy: self.writeoptions_destroy }
             }
         };
-        // SAFETY: a new options object.
-        let read = unsafe {
-            let handle = (self.readoptions_create)();
-            (self.readoptions_set_verify_checksums)(handle, 1);
-            Owned { handle, destroy: self.readoptions_destroy }
-        };
         Ok(Box::new(CStore {
             common: self,
             pinned,
             transactions,
             merge: opening.merge,
+            bulk: opening.bulk,
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
-            read,
+            read: self.verified_reads(),
             write: write(opening.sync_always),
             write_sync: write(true),
+            options: opening.options,
             _parts: opening.parts,
         }))
+    }
+
+    /// Returns options of reads that verify checksums.
+    fn verified_reads(&self) -> Owned {
+        // SAFETY: a new options object.
+        unsafe {
+            let handle = (self.readoptions_create)();
+            (self.readoptions_set_verify_checksums)(handle, 1);
+            Owned { handle, destroy: self.readoptions_destroy }
+        }
     }
 
     /// Returns the error of a call, if there is one, and frees its text.
@@ -387,6 +399,11 @@ impl Target for CStore {
         let write = if synced { &self.write_sync } else { &self.write };
         let (common, engine, read) = (&self.common, self.engine.as_str(), &self.read);
         transactions.run(InStore { common, pinned, engine, read }, write, kind, work)
+    }
+
+    fn bulk_load(&self, pairs: SortedPairs<'_, '_>) -> Result<()> {
+        let bulk = self.bulk.as_ref().ok_or_else(|| not_offered(&self.engine, "bulk load"))?;
+        bulk.load((&self.common, &self.engine), (self.db, &self.options), pairs)
     }
 
     fn stats(&self) -> Option<String> {

@@ -11,8 +11,9 @@ use ::esker::{
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Engine, StoreOptions, Target, Transaction, TransactionError,
-    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair, not_offered,
+    Capabilities, Direction, Engine, SortedPairs, StoreOptions, Target, Transaction,
+    TransactionError, TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair,
+    not_offered,
 };
 
 /// Esker, in the version linked into this program.
@@ -101,6 +102,7 @@ impl Engine for Esker {
             persistent: true,
             transactions: true,
             merge: true,
+            bulk_load: true,
         }
     }
 
@@ -176,10 +178,15 @@ struct ManyKeyspaces {
 
 impl ManyKeyspaces {
     fn of(&self, key: &[u8]) -> &Keyspace {
+        &self.keyspaces[self.place(key)]
+    }
+
+    /// Returns the index of the keyspace of `key`.
+    fn place(&self, key: &[u8]) -> usize {
         let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        &self.keyspaces[(hash >> 16) as usize % self.keyspaces.len()]
+        (hash >> 16) as usize % self.keyspaces.len()
     }
 }
 
@@ -246,6 +253,13 @@ impl Target for ManyKeyspaces {
 
     fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
         self.store.transact_in(Some(self), kind, work)
+    }
+
+    fn bulk_load(&self, pairs: SortedPairs<'_, '_>) -> Result<()> {
+        let mut parts: Vec<Vec<(&[u8], &[u8])>> = vec![Vec::new(); self.keyspaces.len()];
+        pairs.for_each(|pair| parts[self.place(pair.0)].push(pair));
+        let mut loads = self.keyspaces.iter().zip(parts);
+        loads.try_for_each(|(keyspace, part)| keyspace.bulk_load(part).map(drop)).map_err(fail)
     }
 
     fn stats(&self) -> Option<String> {
@@ -387,6 +401,10 @@ impl Target for EskerStore {
 
     fn transact(&self, kind: TransactionKind, work: TransactionWork<'_>) -> TransactionResult<()> {
         self.transact_in(None, kind, work)
+    }
+
+    fn bulk_load(&self, pairs: SortedPairs<'_, '_>) -> Result<()> {
+        self.db.bulk_load(pairs).map(drop).map_err(fail)
     }
 
     fn stats(&self) -> Option<String> {

@@ -59,6 +59,7 @@ impl Engine for Fjall {
             persistent: true,
             transactions: self.optimistic,
             merge: false,
+            bulk_load: false,
         }
     }
 

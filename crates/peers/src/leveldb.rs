@@ -71,15 +71,10 @@ impl LevelDb {
             handle
         };
         let owned = Owned { handle, destroy: self.common.options_destroy };
-        self.common.open_store(dir, self.opening(&owned, Vec::new(), false))
+        self.common.open_store(dir, self.opening(owned, Vec::new(), false))
     }
 
-    fn opening<'a>(
-        &'a self,
-        options: &'a Owned,
-        parts: Vec<Owned>,
-        sync_always: bool,
-    ) -> Opening<'a> {
+    fn opening(&self, options: Owned, parts: Vec<Owned>, sync_always: bool) -> Opening<'_> {
         Opening {
             engine: &self.name,
             options,
@@ -89,6 +84,7 @@ impl LevelDb {
             pinned: None,
             transactions: None,
             merge: None,
+            bulk: None,
             stats_property: c"leveldb.stats",
         }
     }
@@ -121,6 +117,7 @@ impl Engine for LevelDb {
             persistent: true,
             transactions: false,
             merge: false,
+            bulk_load: false,
         }
     }
 
@@ -161,7 +158,7 @@ impl Engine for LevelDb {
             self.set(handle, options, &mut parts);
         }
         let owned = Owned { handle, destroy: common.options_destroy };
-        common.open_store(dir, self.opening(&owned, parts, options.durability == Durability::Sync))
+        common.open_store(dir, self.opening(owned, parts, options.durability == Durability::Sync))
     }
 }
 

@@ -28,6 +28,7 @@ mod lmdb;
 #[cfg(feature = "rust-engines")]
 mod redb;
 mod rocksdb;
+mod rocksdb_bulk;
 mod rocksdb_families;
 mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]

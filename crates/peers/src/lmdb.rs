@@ -103,6 +103,7 @@ impl Engine for Lmdb {
             persistent: true,
             transactions: true,
             merge: false,
+            bulk_load: false,
         }
     }
 

@@ -46,6 +46,7 @@ impl Engine for Redb {
             persistent: true,
             transactions: true,
             merge: false,
+            bulk_load: false,
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use esker_lab::error::Result;
+use esker_lab::error::{LabError, Result};
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
 use crate::c_functions::{Bytes, Common, ErrorText, Handle, Owned, Pinned};
 use crate::capi::Opening;
 use crate::install::rocksdb_installed;
 use crate::library::{Loaded, functions, load_installed, load_path};
+use crate::rocksdb_bulk::{BulkApi, BulkLoader};
 use crate::rocksdb_transactions::TransactionApi;
 
 functions! {
@@ -25,6 +26,8 @@ functions! {
         block_based_options_set_no_block_cache: fn(Handle, u8),
         block_based_options_set_filter_policy: fn(Handle, Handle),
         filterpolicy_create_bloom_full: fn(f64) -> Handle,
+        options_set_compaction_style: fn(Handle, i32),
+        options_set_level_compaction_dynamic_level_bytes: fn(Handle, u8),
         writeoptions_disable_WAL: fn(Handle, i32),
     }
 }
@@ -47,6 +50,8 @@ pub struct RocksDb {
     transactions: Option<TransactionApi>,
     /// Missing for stores with transactions.
     merge: Option<Counters>,
+    /// Missing for stores with transactions.
+    bulk: Option<BulkApi>,
     can_compact: bool,
 }
 
@@ -98,6 +103,7 @@ impl RocksDb {
             transactions.replace(&mut common, &mut pinned);
         }
         let counters = (kind == StoreKind::Plain).then(|| Counters::load(&library, "rocksdb_"));
+        let bulk = (kind == StoreKind::Plain).then(|| BulkApi::load(&library, "rocksdb_"));
         Ok(RocksDb {
             name: name.into(),
             common,
@@ -105,6 +111,7 @@ impl RocksDb {
             pinned,
             transactions,
             merge: counters.transpose()?,
+            bulk: bulk.transpose()?,
             can_compact: kind != StoreKind::Pessimistic,
             library,
         })
@@ -138,6 +145,24 @@ impl RocksDb {
     }
 }
 
+/// Name of the engine in the names of its own options.
+pub const NAME: &str = "rocksdb";
+
+/// Style of compactions: `level` or `universal`. Default: the library's, `level`.
+const COMPACTION_STYLE: &str = "compaction_style";
+/// Whether the sizes of levels follow from the last one: `true` or `false`. Default: the library's,
+/// true since RocksDB 8.4.
+const DYNAMIC_LEVELS: &str = "level_compaction_dynamic_level_bytes";
+
+/// Options of RocksDB alone, which are also set if the others are left as shipped.
+pub const OWN_OPTIONS: &[&str] = &[COMPACTION_STYLE, DYNAMIC_LEVELS];
+
+/// Returns the options of RocksDB alone, in the order in which they were given.
+fn own_options(options: &StoreOptions) -> impl Iterator<Item = (&str, &str)> {
+    let own = options.engine_options.iter().filter(|(engine, ..)| engine == NAME);
+    own.map(|(_, name, value)| (name.as_str(), value.as_str()))
+}
+
 /// Returns RocksDB's number for a compression.
 fn compression_number(compression: Compression) -> i32 {
     match compression {
@@ -145,6 +170,34 @@ fn compression_number(compression: Compression) -> i32 {
         Compression::Snappy => 1,
         Compression::Lz4 => 4,
         Compression::Zstd => 7,
+    }
+}
+
+impl RocksDb {
+    /// Sets an option of RocksDB alone.
+    ///
+    /// # Errors
+    /// The value is not one of the option's.
+    fn set_own(&self, options: &Owned, name: &str, value: &str) -> Result<()> {
+        let fail = |values: &str| {
+            LabError::usage(format!("{NAME}.{name} must be {values}, found {value:?}"))
+        };
+        // SAFETY: live options.
+        unsafe {
+            if name == COMPACTION_STYLE {
+                let style = match value {
+                    "level" => 0,
+                    "universal" => 1,
+                    _ => return Err(fail("level or universal")),
+                };
+                (self.own.options_set_compaction_style)(options.handle, style);
+            } else {
+                let on = value.parse::<bool>().map_err(|_| fail("true or false"))?;
+                let set = self.own.options_set_level_compaction_dynamic_level_bytes;
+                set(options.handle, u8::from(on));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -166,6 +219,7 @@ impl Engine for RocksDb {
             persistent: true,
             transactions: self.transactions.is_some(),
             merge: self.merge.is_some(),
+            bulk_load: self.bulk.is_some(),
         }
     }
 
@@ -176,7 +230,7 @@ impl Engine for RocksDb {
             Durability::None => "disable_wal=true",
         };
         let pair = |name: &str, value: String| (name.to_string(), value);
-        options.given(vec![
+        let mut given = options.given(vec![
             pair("write_buffer_size", options.memtable_bytes.to_string()),
             pair("block_cache", options.cache_bytes.to_string()),
             pair("block_size", options.block_bytes.to_string()),
@@ -186,7 +240,9 @@ impl Engine for RocksDb {
             pair("compression", options.compression.name().into()),
             pair("durability", durability.into()),
             pair("verify_checksums", "true".into()),
-        ])
+        ]);
+        given.extend(own_options(options).map(|(name, value)| pair(name, value.into())));
+        given
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
@@ -211,6 +267,9 @@ impl Engine for RocksDb {
             unsafe { (counters.options_set_uint64add_merge_operator)(handle) };
         }
         let owned = Owned { handle, destroy: common.options_destroy };
+        for (name, value) in own_options(options) {
+            self.set_own(&owned, name, value)?;
+        }
         let no_log = options.durability == Durability::None;
         let tune = move |write: Handle| {
             if no_log {
@@ -222,13 +281,14 @@ impl Engine for RocksDb {
             dir,
             Opening {
                 engine: &self.name,
-                options: &owned,
+                options: owned,
                 parts,
                 sync_always: options.durability == Durability::Sync,
                 tune_writes: &tune,
                 pinned: Some(self.pinned),
                 transactions: self.transactions,
                 merge: counters.map(|counters| counters.merge),
+                bulk: self.bulk.map(|api| BulkLoader::new(api, dir, options)),
                 stats_property: c"rocksdb.stats",
             },
         )

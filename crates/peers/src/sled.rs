@@ -39,6 +39,7 @@ impl Engine for Sled {
             persistent: true,
             transactions: false,
             merge: false,
+            bulk_load: false,
         }
     }
 

@@ -203,6 +203,7 @@ impl Engine for WiredTiger {
             persistent: true,
             transactions: false,
             merge: false,
+            bulk_load: false,
         }
     }
 

@@ -97,6 +97,7 @@ pub fn run_here(run: &YcsbRun, messages: &mut dyn Write) -> Result<Vec<TaskSampl
         repetition: 0,
         number: 0,
         progress: config.progress,
+        space_every_ms: config.space_every_ms,
         settle_memory: &trim_memory,
         limit: None,
     };

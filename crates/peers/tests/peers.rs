@@ -9,7 +9,7 @@ const TASKS: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissin
 seekrandom,readseq,readreverse,compact,readrandom,readwhilewriting,deleterandom,readseq,open,\
 readrandom,fill100K,readrandom,deleteseq,readreverse,fillaccounts,randomtransaction,\
 zipfiantransaction,readtransaction,randomtransactionsync,updaterandom,open,zipfiantransactionsync,\
-readseq,stats";
+readseq,queue,readseq,readfirst,open,readseq,bulkload,readseq,open,readrandom,stats";
 
 /// Engines whose transactions are measured.
 const WITH_TRANSACTIONS: &[&str] = &[
@@ -22,6 +22,9 @@ const WITH_TRANSACTIONS: &[&str] = &[
     "redb",
     "reference",
 ];
+
+/// Engines whose bulk load is measured.
+const WITH_BULK_LOAD: &[&str] = &["esker", "esker-pessimistic", "rocksdb", "reference"];
 
 fn bench(engine: &str, flags: &[(&str, &str)]) {
     if let Err(error) = engine_named(engine, None) {
@@ -56,6 +59,13 @@ fn bench(engine: &str, flags: &[(&str, &str)]) {
         }
         if let Some(expected) = sample.found_expected {
             assert_eq!(sample.found, Some(expected), "{sample:?}");
+        }
+        if sample.task == "bulkload" {
+            assert_eq!(!sample.not_available, WITH_BULK_LOAD.contains(&engine), "{sample:?}");
+        }
+        if sample.task == "queue" {
+            let queue = sample.queue.as_ref().expect("a queue");
+            assert!(sample.operations >= 2700 && queue.depth <= 300, "{sample:?}");
         }
     }
     let filled = outcome.record.samples.iter().find(|sample| sample.task == "fillrandom");
@@ -286,4 +296,49 @@ fn every_engine_runs_every_ycsb_workload_with_correct_content() {
             }
         }
     }
+}
+
+#[test]
+#[cfg(feature = "engine")]
+fn overwrite_storm_samples_space_of_each_bound_and_compaction_style() {
+    use esker_lab::experiment::check::Experiment;
+    use esker_lab::experiment::plan::Scale;
+    use esker_lab::lab::LabOptions;
+    use esker_lab::report::lab_html;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let found = esker_lab::experiment::find::find("space").expect("built in");
+    let known = esker_peers::lab::known();
+    let experiment = Experiment::parse(&found.name, &found.text, &known).expect("right");
+    let mut base = config();
+    for (flag, value) in [
+        ("db", dir.path().join("db").display().to_string()),
+        ("record", "none".into()),
+        ("space_every_ms", "5".into()),
+    ] {
+        base.set(flag, &value).expect("a flag");
+    }
+    let options = LabOptions {
+        scale: Scale::Times(0.005),
+        scale_text: "0.005".into(),
+        repetitions: Some(1),
+        engines: None,
+        series: Vec::new(),
+        specs: Default::default(),
+        resume: None,
+        base,
+    };
+    let mut messages = Vec::new();
+    let outcome = esker_peers::lab::run(&experiment, &options, &mut messages).expect("runs");
+    let text = String::from_utf8_lossy(&messages);
+    assert!(!outcome.failed, "{text}");
+    let engines = ["esker", "rocksdb"].into_iter().filter(|name| engine_named(name, None).is_ok());
+    let points: usize = engines.map(|name| if name == "esker" { 5 } else { 2 }).sum();
+    assert_eq!(outcome.record.samples.len(), points, "{text}");
+    for sample in outcome.record.samples.iter().map(|sample| &sample.sample) {
+        assert_eq!((sample.operations, &sample.error), (50_000, &None));
+        let space = sample.space.as_ref().expect("sampled");
+        assert!(space.samples.len() > 2 && space.most_bytes() > sample.live_bytes, "{space:?}");
+    }
+    let page = lab_html::page(&experiment, &outcome.record);
+    assert!(page.contains("Space over time"));
 }

@@ -9,7 +9,7 @@ use toml::{Spanned, Value};
 use super::expect::Amount;
 use super::file::{Expect, ExperimentFile, Options, ReportedFile, SeriesFile};
 use super::mixed;
-use super::plan::{set_for, text_of};
+use super::plan::{is_count, set_for, text_of};
 use super::reported::number;
 use crate::run::config::{BenchConfig, bytes_of};
 use crate::stats::unit::{UNITS, Unit};
@@ -132,7 +132,7 @@ impl Check<'_> {
     fn scaled_options(&mut self, options: &[Spanned<String>]) {
         for option in options {
             let name = option.get_ref();
-            if !BenchConfig::is_store_flag(name) && name != "reads" {
+            if !BenchConfig::is_store_flag(name) && !is_count(name) {
                 self.wrong(option.span(), format!("{name:?} is not an option of all engines"));
             }
         }

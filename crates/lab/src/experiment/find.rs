@@ -12,6 +12,9 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("pebblesdb", include_str!("../../experiments/pebblesdb.toml")),
     ("kvstore", include_str!("../../experiments/kvstore.toml")),
     ("speed", include_str!("../../experiments/speed.toml")),
+    ("queue", include_str!("../../experiments/queue.toml")),
+    ("space", include_str!("../../experiments/space.toml")),
+    ("bulk-load", include_str!("../../experiments/bulk-load.toml")),
     ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
 ];
 

@@ -17,6 +17,11 @@ pub enum Scale {
     Full,
 }
 
+/// Returns whether an option that shrinks with the sizes is a count, not a size in bytes.
+pub fn is_count(option: &str) -> bool {
+    matches!(option, "reads" | "queue_depth")
+}
+
 /// Minimum number of pairs of a point at any scale.
 const ENTRIES_MIN: u64 = 200;
 /// Minimum memory limit in bytes, enough for any store to run.
@@ -223,8 +228,7 @@ fn scaled_option(
     let mut scaled = file.scaled_options.iter().chain(&series.scaled_options);
     scaled.find(|scaled| scaled.get_ref() == name)?;
     let least = file.scaled_min.as_ref().and_then(|least| bytes_of(&text_of(least.get_ref())));
-    // Reads are a count, not a size in bytes.
-    let least = if name == "reads" { 1 } else { least.unwrap_or(SCALED_BYTES_MIN) };
+    let least = if is_count(name) { 1 } else { least.unwrap_or(SCALED_BYTES_MIN) };
     Some(scaled_bytes(value, share, least))
 }
 

@@ -26,6 +26,9 @@ use crate::target::Engine;
 use crate::workload::dataset::Dataset;
 use crate::workload::tasks::{TaskSpec, parse_tasks};
 
+/// Interval in which bytes on disk are sampled for a unit that needs it, in milliseconds.
+const SPACE_EVERY_MS: u64 = 1000;
+
 /// Input of a round.
 pub struct LabRound<'a> {
     /// Experiment of the round.
@@ -148,11 +151,15 @@ impl LabRound<'_> {
 
     /// Returns the work of the round with its data.
     fn work(&self, config: &mut BenchConfig, series: &SeriesFile) -> Result<Work> {
+        let units = own_units(series);
+        if config.space_every_ms == 0 && units.iter().any(|unit| unit.needs_space()) {
+            config.space_every_ms = SPACE_EVERY_MS;
+        }
         if !is_mixed(series) {
             config.csv = None;
             let tasks = parse_tasks(series.tasks.as_ref().map_or("", |tasks| tasks.get_ref()))?;
             let (data, _) = config.dataset()?;
-            config.histogram |= own_units(series).iter().any(|unit| unit.needs_latencies());
+            config.histogram |= units.iter().any(|unit| unit.needs_latencies());
             config.fit_store(&tasks, data.raw_bytes());
             return Ok(Work::Tasks(tasks, Box::new(data)));
         }
@@ -209,6 +216,7 @@ impl LabRound<'_> {
             repetition: self.repetition,
             number: self.number,
             progress: config.progress,
+            space_every_ms: config.space_every_ms,
             settle_memory: self.settle_memory,
             limit,
         };

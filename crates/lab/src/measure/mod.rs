@@ -7,4 +7,5 @@ pub mod host;
 pub mod idle;
 pub mod limit;
 pub mod quiet;
+pub mod space;
 pub mod timeline;

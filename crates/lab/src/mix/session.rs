@@ -16,10 +16,12 @@ use crate::measure::host;
 use crate::measure::idle::IdleWatch;
 use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
+use crate::measure::space::SpaceWatch;
 use crate::record::schema::{KindSample, SessionRecord, TaskSample};
 use crate::run::engine_dir::EngineDir;
 use crate::run::progress::Progress;
-use crate::run::session::{Listener, idle_cpu_seconds, keep, note_close, read_amplification};
+use crate::run::reads::{read_amplification, watch_cpu_seconds};
+use crate::run::session::{Listener, keep, note_close};
 use crate::target::{Engine, StoreOptions, Target};
 use crate::workload::rng::{mix, mix_bytes};
 
@@ -47,6 +49,8 @@ pub struct MixRound<'a> {
     pub number: usize,
     /// Whether live progress lines are shown.
     pub progress: bool,
+    /// Interval in which a phase's bytes on disk are sampled, in milliseconds; 0: never.
+    pub space_every_ms: u64,
     /// Returns freed memory to the operating system.
     pub settle_memory: &'a dyn Fn(),
     /// Active memory limit; the lab's own lists are added to it.
@@ -93,7 +97,7 @@ pub fn run(round: &MixRound<'_>, listener: &mut dyn Listener) -> (Vec<TaskSample
     let check_cpu_seconds = checked.used().cpu_seconds;
     note_close(session.close(), &mut samples);
     let mut used = moment.used().with_mapped(session.mapped_bytes);
-    used.cpu_seconds -= check_cpu_seconds + idle_cpu_seconds(&samples);
+    used.cpu_seconds -= check_cpu_seconds + samples.iter().map(watch_cpu_seconds).sum::<f64>();
     let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let user_written_bytes = written + session.filled_bytes;
     let amplified = used.write_amplification(user_written_bytes);
@@ -211,11 +215,14 @@ impl Session<'_> {
         let mapped = self.mapped_so_far();
         let moment = Moment::now();
         let idle = IdleWatch::start();
+        let every_ms = self.round.space_every_ms;
+        let space = SpaceWatch::start(self.round.engine_dir.store(), every_ms);
         let (done, wall) = self.timed(phase, &drawn, &progress)?;
         progress.finish();
+        sample.space = space.and_then(SpaceWatch::finish);
         sample.idle = idle.finish();
         let used = moment.used().with_mapped(self.mapped_so_far() - mapped);
-        sample.used = Some(used.without_cpu(sample.idle.map_or(0.0, |idle| idle.cpu_seconds)));
+        sample.used = Some(used.without_cpu(watch_cpu_seconds(sample)));
         let peak = host::memory().peak_bytes;
         let own = self.baseline_bytes + drawn.memory_bytes() + self.state.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));

@@ -10,6 +10,7 @@ use crate::measure::counters::{Used, WriteSource};
 use crate::measure::histogram::LatencySummary;
 use crate::measure::idle::IdlePauses;
 use crate::measure::quiet::Quiet;
+use crate::measure::space::SpaceTimeline;
 use crate::measure::timeline::Timeline;
 use crate::target::Capabilities;
 
@@ -156,6 +157,9 @@ pub struct TaskSample {
     /// Completed operations per tenth of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// Bytes on disk over time, if they were sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<SpaceTimeline>,
     /// Wake-up delays of a sleeping thread during the task: the machine's own pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdlePauses>,
@@ -177,6 +181,9 @@ pub struct TaskSample {
     /// Counts of the transactions, for a task of transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions: Option<TransactionSample>,
+    /// Throughput and pushes of a queue. Its pops are in `latency`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueSample>,
     /// Arrival rate in operations per second, for a phase with a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_second: Option<f64>,
@@ -210,6 +217,19 @@ pub struct TransactionSample {
     pub attempts_max: u64,
     /// Mean time of a commit in nanoseconds, for transactions that only read.
     pub commit_nanos: Option<f64>,
+}
+
+/// A queue at a constant depth. An operation is a pop with the push that follows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueSample {
+    /// Number of keys in the queue, of all threads together.
+    pub depth: u64,
+    /// Operations per second of the first tenth of the operations.
+    pub first_tenth_ops_per_sec: f64,
+    /// Operations per second of the last tenth of the operations.
+    pub last_tenth_ops_per_sec: f64,
+    /// Latencies of the pushes.
+    pub push: LatencySummary,
 }
 
 /// One round: one engine's run in one repetition, all tasks from an empty directory to the close.
@@ -267,6 +287,7 @@ impl TaskSample {
             peak_memory_bytes: None,
             latency: None,
             timeline: None,
+            space: None,
             idle: None,
             live_bytes: None,
             memory_limit_bytes: None,
@@ -274,6 +295,7 @@ impl TaskSample {
             kinds: Vec::new(),
             user_read_bytes: 0,
             transactions: None,
+            queue: None,
             rate_per_second: None,
             hidden: false,
             error: None,

@@ -42,6 +42,7 @@ fn line(cell: &Cell) -> Value {
         "conflicts": cell.transactions.map(|transactions| transactions.conflicts),
         "attempts_max": cell.transactions.map(|transactions| transactions.attempts_max),
         "commit_nanos": cell.transactions.and_then(|transactions| transactions.commit_nanos),
+        "queue": cell.queue,
         "operations": cell.operations,
         "label": cell.label,
         "mb_per_sec": cell.mb_per_sec,

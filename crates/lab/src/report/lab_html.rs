@@ -40,6 +40,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
         series(&mut page, view, (index, &heading(&views, view)), &whos, (&limits, base));
     }
     super::lab_time::pictures(&mut page, experiment, record, &whos);
+    super::lab_space::pictures(&mut page, experiment, record);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
     given(&mut page, experiment, record);
     let _ = writeln!(page, "<h2>How it was measured</h2>{LAB_METHOD}{METHOD}");
@@ -89,9 +90,12 @@ fn contents(
         let _ = write!(page, " <a href=\"#s{index}\">{}</a>", escape(&heading(views, view)));
     }
     let (time, latency) = super::lab_time::sections(experiment, record);
-    for (there, link) in
-        [(time, " <a href=\"#time\">Over time</a>"), (latency, " <a href=\"#latency\">Latency</a>")]
-    {
+    let space = super::lab_space::is_drawn(experiment, record);
+    for (there, link) in [
+        (time, " <a href=\"#time\">Over time</a>"),
+        (latency, " <a href=\"#latency\">Latency</a>"),
+        (space, " <a href=\"#space\">Space over time</a>"),
+    ] {
         page.push_str(if there { link } else { "" });
     }
     page.push_str(" <a href=\"#rounds\">Whole rounds</a> <a href=\"#given\">Terms</a></nav>\n");

@@ -367,6 +367,7 @@ mod tests {
                 persistent: true,
                 transactions: true,
                 merge: false,
+                bulk_load: false,
             }),
             given: Vec::new(),
             error: None,

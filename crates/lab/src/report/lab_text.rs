@@ -67,6 +67,7 @@ pub fn write(
     }
     super::lab_time::write_percentiles(experiment, record, out)?;
     super::lab_time::write_stalls(experiment, record, out)?;
+    super::lab_space::write_space(experiment, record, out)?;
     terms(experiment, record, out)?;
     writeln!(
         out,

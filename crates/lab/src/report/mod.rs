@@ -10,6 +10,7 @@ pub mod lab_charts;
 pub mod lab_compare;
 pub mod lab_html;
 pub mod lab_measures;
+pub mod lab_space;
 pub mod lab_summary;
 pub mod lab_tables;
 pub mod lab_text;

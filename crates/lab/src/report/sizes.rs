@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::table::{bytes_text, count_text};
 use crate::experiment::check::Experiment;
 use crate::experiment::file::SeriesFile;
-use crate::experiment::plan::params_run;
+use crate::experiment::plan::{is_count, params_run};
 use crate::record::lab::{LabRecord, PointRecord};
 use crate::run::config::bytes_of;
 
@@ -40,7 +40,7 @@ impl Sizes {
                 let document = point.params.iter().find(|(own, _)| *own == name);
                 let Some((_, document)) = document else { continue };
                 let Some(number) = number_of(&value) else { continue };
-                let bytes = name != "entries" && name != "reads";
+                let bytes = name != "entries" && !is_count(&name);
                 let text = if bytes { bytes_text(number) } else { count_text(number) };
                 ran.insert((name, document.clone()), Ran { text, number });
             }

@@ -31,6 +31,10 @@ pub fn row(cell: &Cell) -> String {
     if let Some(nanos) = cell.transactions.and_then(|transactions| transactions.commit_nanos) {
         line.push_str(&format!(" ({nanos:.0} ns per commit)"));
     }
+    if let Some(queue) = &cell.queue {
+        let (first, last) = (queue.first_tenth_ops_per_sec, queue.last_tenth_ops_per_sec);
+        line.push_str(&format!(" (first tenth {first:.0} ops/s, last tenth {last:.0})"));
+    }
     if let Some(error) = &cell.error {
         line.push_str(&format!(" ERROR {error}"));
     }
@@ -47,6 +51,7 @@ pub fn sample_row(sample: &TaskSample) -> String {
         found: sample.found,
         operations: sample.operations,
         transactions: sample.transactions,
+        queue: sample.queue.clone(),
         error: sample.error.clone(),
         ..Cell::default()
     })
@@ -103,7 +108,11 @@ pub fn write_rows(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
         for cell in of_engine.iter().filter(|cell| cell.task != "stats") {
             writeln!(out, "{}", row(cell))?;
             if let Some(latency) = &cell.latency {
-                write_latency(latency, out)?;
+                let what = if cell.queue.is_some() { "pop" } else { "op" };
+                write_latency(what, latency, out)?;
+                if let Some(queue) = &cell.queue {
+                    write_latency("push", &queue.push, out)?;
+                }
                 write_stalls(cell, out)?;
             }
         }
@@ -129,10 +138,11 @@ pub fn engine_line(engine: &EngineRecord) -> String {
 }
 
 fn write_latency(
+    what: &str,
     latency: &crate::measure::histogram::LatencySummary,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(out, "Microseconds per op:")?;
+    writeln!(out, "Microseconds per {what}:")?;
     writeln!(
         out,
         "Count: {}  Average: {:.4}  StdDev: {:.2}",

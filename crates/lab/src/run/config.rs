@@ -63,6 +63,11 @@ pub struct BenchConfig {
     pub seek_nexts: u64,
     /// Number of keys per call of `multireadrandom`. Default 32.
     pub batch_size: usize,
+    /// Number of keys in the queue of the task `queue`, of all threads together. Default: a tenth
+    /// of the keys.
+    pub queue_depth: Option<u64>,
+    /// Interval in which a task's bytes on disk are sampled, in milliseconds. Default 0: never.
+    pub space_every_ms: u64,
     /// Time of the task `rest`, in milliseconds. Default 30,000.
     pub rest_ms: u64,
     /// Terms of the benchmark; with several, one benchmark each, in this order. Default equal.
@@ -124,6 +129,8 @@ impl Default for BenchConfig {
             reads: None,
             seek_nexts: 0,
             batch_size: 32,
+            queue_depth: None,
+            space_every_ms: 0,
             rest_ms: REST_MS_DEFAULT,
             terms: vec![Terms::Equal],
             threads: 1,
@@ -168,6 +175,8 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("reads", "N", "reads of each read task (-1: as many as entries)"),
     ("seek_nexts", "N", "entries that seekrandom reads after each seek (0)"),
     ("batch_size", "N", "keys per call of multireadrandom (32)"),
+    ("queue_depth", "N", "keys in the queue of the task queue (a tenth of the keys)"),
+    ("space_every_ms", "MS", "milliseconds between samples of the bytes on disk (0: none)"),
     ("rest_ms", "MS", "milliseconds of the task rest (30000)"),
     (
         "terms",
@@ -263,6 +272,10 @@ impl BenchConfig {
             "reads" => self.reads = Some(in_range(name, value, 0, u64::from(u32::MAX))?),
             "seek_nexts" => self.seek_nexts = in_range(name, value, 0, u64::from(u32::MAX))?,
             "batch_size" => self.batch_size = in_range(name, value, 1, 1 << 20)? as usize,
+            "queue_depth" => {
+                self.queue_depth = Some(in_range(name, value, 1, u64::from(u32::MAX))?);
+            }
+            "space_every_ms" => self.space_every_ms = in_range(name, value, 0, 60_000)?,
             "rest_ms" => self.rest_ms = in_range(name, value, 0, REST_MS_MAX)?,
             "terms" => {
                 self.terms =

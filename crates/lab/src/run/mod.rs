@@ -5,6 +5,8 @@ pub mod crc;
 pub mod engine_dir;
 pub mod interleave;
 pub mod progress;
+pub mod queue;
+pub mod reads;
 pub mod session;
 pub mod subprocess;
 pub mod threads;

@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 use super::config::BenchConfig;
 use super::engine_dir::EngineDir;
 use super::progress::Progress;
+use super::reads::{note_reads, read_amplification, watch_cpu_seconds};
 use super::threads::{Amounts, Outcome, run_threads};
 use super::work::{Context, Done};
 use crate::error::{LabError, Result};
-use crate::measure::counters::{Moment, Used};
+use crate::measure::counters::Moment;
 use crate::measure::host;
 use crate::measure::idle::IdleWatch;
 use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
-use crate::record::schema::{SessionRecord, TaskSample, TransactionSample};
+use crate::measure::space::SpaceWatch;
+use crate::record::schema::{QueueSample, SessionRecord, TaskSample, TransactionSample};
 use crate::target::{Engine, Target};
 use crate::workload::accounts::{Accounts, set_balance};
 use crate::workload::dataset::Dataset;
@@ -22,6 +24,7 @@ use crate::workload::oracle::Oracle;
 use crate::workload::prepare::{OpList, Plan, Prepared, prepare};
 use crate::workload::rng::mix;
 use crate::workload::tasks::{TaskKind, TaskSpec};
+use crate::workload::values::ValueRef;
 
 /// Input of a round: one engine runs all tasks once.
 pub struct Round<'a> {
@@ -133,7 +136,8 @@ pub fn run(
     session.quiet(&moment, &mut samples);
     note_close(session.close(), &mut samples);
     let mut used = moment.used().with_mapped(session.mapped_bytes);
-    used.cpu_seconds -= session.checks.cpu_seconds + idle_cpu_seconds(&samples);
+    used.cpu_seconds -=
+        session.checks.cpu_seconds + samples.iter().map(watch_cpu_seconds).sum::<f64>();
     let checked_bytes = session.checks.read_call_bytes;
     used.read_call_bytes = used.read_call_bytes.map(|bytes| bytes.saturating_sub(checked_bytes));
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
@@ -152,21 +156,6 @@ pub fn run(
         memory_limit: None,
     };
     (samples, record)
-}
-
-/// Returns the bytes read by calls per byte read or written by the user. `None` for an engine that
-/// reads through a map, which shows as fewer read-call bytes than a tenth of the bytes read by the
-/// user.
-pub(crate) fn read_amplification(used: &Used, samples: &[TaskSample]) -> Option<f64> {
-    let read: u64 = samples.iter().map(|sample| sample.user_read_bytes).sum();
-    let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
-    let calls = used.read_call_bytes.filter(|&calls| calls > read / 10 && read > 0)?;
-    Some(calls as f64 / (read + written) as f64)
-}
-
-/// Returns the processor time of the idle threads of all phases.
-pub(crate) fn idle_cpu_seconds(samples: &[TaskSample]) -> f64 {
-    samples.iter().filter_map(|sample| sample.idle).map(|idle| idle.cpu_seconds).sum()
 }
 
 impl<'a> Session<'a> {
@@ -286,6 +275,7 @@ impl<'a> Session<'a> {
             TaskKind::Transact { .. } if !can.transactions => {
                 Some("the engine offers no transactions")
             }
+            TaskKind::BulkLoad if !can.bulk_load => Some("the engine offers no bulk load"),
             TaskKind::Merge if !can.merge => Some("the engine offers no merge"),
             TaskKind::Transact { .. }
             | TaskKind::Update
@@ -349,12 +339,15 @@ impl<'a> Session<'a> {
         let mapped = self.mapped_so_far();
         let moment = Moment::now();
         let idle = IdleWatch::start();
+        let every_ms = self.round.config.space_every_ms;
+        let space = SpaceWatch::start(self.round.engine_dir.store(), every_ms);
         let start = Instant::now();
         let outcome = self.measured(task, &prepared, sample)?;
         let elapsed = outcome.wall.unwrap_or_else(|| start.elapsed());
+        sample.space = space.and_then(SpaceWatch::finish);
         sample.idle = idle.finish();
         let used = moment.used().with_mapped(self.mapped_so_far() - mapped);
-        sample.used = Some(used.without_cpu(sample.idle.map_or(0.0, |idle| idle.cpu_seconds)));
+        sample.used = Some(used.without_cpu(watch_cpu_seconds(sample)));
         let peak = host::memory().peak_bytes;
         let own = self.baseline_bytes + prepared.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
@@ -416,6 +409,7 @@ impl<'a> Session<'a> {
             writes: self.round.data.rows(),
             reads: config.reads.unwrap_or(self.round.data.rows()),
             seek_nexts: config.seek_nexts,
+            queue_depth: config.queue_depth,
             generation: self.generation,
             seed: mix(config.seed ^ mix(part)),
         }
@@ -482,6 +476,14 @@ impl<'a> Session<'a> {
             attempts_max: counts.attempts_max,
             commit_nanos: counts.commit_nanos.map(|sum| sum as f64 / done.operations.max(1) as f64),
         });
+        sample.queue = done.queue.and_then(|queue| {
+            Some(QueueSample {
+                depth: queue.depth,
+                first_tenth_ops_per_sec: queue.first_tenth,
+                last_tenth_ops_per_sec: queue.last_tenth,
+                push: queue.pushes.summary()?,
+            })
+        });
         if task.writes() {
             for list in &prepared.lists {
                 self.apply(task, list);
@@ -521,59 +523,12 @@ impl Session<'_> {
             (_, TaskKind::FillAccounts) => {}
             (Some(accounts), TaskKind::Transact { .. }) => accounts.transfer(&list.ids),
             (Some(accounts), TaskKind::Update | TaskKind::Merge) => accounts.increment(&list.ids),
+            (_, TaskKind::Queue) => {
+                self.oracle.apply(list.writes(list.len()));
+                let popped = &list.ids[..list.len() - list.depth];
+                self.oracle.apply(popped.iter().map(|&id| (id, ValueRef::ABSENT)));
+            }
             _ => self.oracle.apply(list.writes(list.len())),
         }
-    }
-}
-
-fn note_reads(
-    task: &TaskSpec,
-    prepared: &Prepared,
-    (found, bytes): (u64, u64),
-    sample: &mut TaskSample,
-) {
-    // A found key's pair is as long as the written pair; the sum is computed outside the measured
-    // time.
-    let pair = |list: &OpList, index: usize| match list.values[index] {
-        value if value.is_absent() => 0,
-        value => list.keys.get(index).len() as u64 + value.len_bytes(),
-    };
-    let pairs = |list: &OpList| (0..list.len()).map(|index| pair(list, index)).sum::<u64>();
-    sample.user_read_bytes = match task.kind {
-        TaskKind::ReadForward | TaskKind::ReadReverse => bytes,
-        TaskKind::ReadRandom
-        | TaskKind::ReadHot
-        | TaskKind::MultiRead
-        | TaskKind::Transact { .. }
-        | TaskKind::ReadAccounts
-        | TaskKind::Update => prepared.lists.iter().map(pairs).sum(),
-        _ => 0,
-    };
-    let expected = |list: &OpList| -> u64 {
-        let there = list.values.iter().filter(|value| !value.is_absent()).count() as u64;
-        let exact = |&index: &usize| list.seek_results.get(index) == list.keys.get(index);
-        match task.kind {
-            TaskKind::SeekRandom => (0..list.len()).filter(exact).count() as u64,
-            _ => there,
-        }
-    };
-    match task.kind {
-        TaskKind::ReadWhileWriting => sample.found = Some(found),
-        TaskKind::ReadRandom
-        | TaskKind::ReadMissing
-        | TaskKind::ReadHot
-        | TaskKind::MultiRead
-        | TaskKind::SeekRandom
-        | TaskKind::ReadFirst
-        | TaskKind::ReadForward
-        | TaskKind::ReadReverse
-        | TaskKind::Transact { .. }
-        | TaskKind::ReadAccounts
-        | TaskKind::Update => {
-            sample.found = Some(found);
-            sample.found_expected =
-                prepared.checked.then(|| prepared.lists.iter().map(expected).sum());
-        }
-        _ => {}
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::transactions;
 use super::work::{self, Context, Done};
+use super::{queue, transactions};
 use crate::error::{LabError, Result};
 use crate::target::Direction;
 use crate::workload::accounts::Accounts;
@@ -88,7 +88,9 @@ pub fn run_threads(
         for result in results {
             done.merge(result.map_err(crashed)??);
         }
-        let wall = if prepared.lists.len() == 1 { done.elapsed } else { wall };
+        let threads = prepared.lists.len() as u32;
+        // A queue is filled before its clock starts.
+        let wall = if threads == 1 || done.queue.is_some() { done.elapsed / threads } else { wall };
         Ok(Outcome { done, writer, wall: Some(wall) })
     })
 }
@@ -115,6 +117,8 @@ fn one_thread(
         TaskKind::ReadFirst => work::read_first(context, list),
         TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
         TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
+        TaskKind::BulkLoad => work::bulk_load(context, list),
+        TaskKind::Queue => queue::queue(context, list),
         TaskKind::Compact => work::once(context, || context.target.compact()),
         TaskKind::Rest => work::once(context, || {
             std::thread::sleep(rest);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::progress::{Progress, TICK_OPERATIONS};
+use super::queue::QueueCounts;
 use super::transactions::TransactionCounts;
 use crate::error::Result;
 use crate::measure::histogram::Latencies;
@@ -52,6 +53,8 @@ pub struct Done {
     pub timeline: Option<Timeline>,
     /// Counts of the transactions, if the operations are transactions.
     pub transactions: Option<TransactionCounts>,
+    /// Counts of the queue, if the operations are pops.
+    pub queue: Option<QueueCounts>,
 }
 
 impl Done {
@@ -73,6 +76,10 @@ impl Done {
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
         self.transactions = match (self.transactions, other.transactions) {
             (Some(mine), Some(theirs)) => Some(mine.merge(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.queue = match (self.queue.take(), other.queue) {
+            (Some(mine), Some(theirs)) => Some(mine.merge(&theirs)),
             (mine, theirs) => mine.or(theirs),
         };
         match (&mut self.timeline, other.timeline) {
@@ -142,6 +149,15 @@ pub fn puts(context: &Context<'_>, list: &OpList, sync: bool) -> Result<Done> {
     Ok(done)
 }
 
+/// Loads the pairs of the list in bulk, in one call.
+pub fn bulk_load(context: &Context<'_>, list: &OpList) -> Result<Done> {
+    let pair = |index: usize| (list.keys.get(index), context.data.value(list.values[index]));
+    let start = Instant::now();
+    context.target.bulk_load(&mut (0..list.len()).map(pair))?;
+    let (elapsed, operations) = (start.elapsed(), list.len() as u64);
+    Ok(Done { operations, elapsed, bytes: list.user_bytes(), ..Done::default() })
+}
+
 /// Deletes the list's keys.
 pub fn deletes(context: &Context<'_>, list: &OpList) -> Result<Done> {
     each(context, list.len(), |index, _| context.target.delete(list.keys.get(index)))
@@ -203,7 +219,7 @@ pub fn gets_together(context: &Context<'_>, list: &OpList, together: usize) -> R
 
 /// Returns whether `value` is the expected one; false if no value is expected.
 #[inline]
-fn is_value(data: &Dataset, value: &[u8], expected: ValueRef) -> bool {
+pub fn is_value(data: &Dataset, value: &[u8], expected: ValueRef) -> bool {
     !expected.is_absent() && value == data.value(expected)
 }
 

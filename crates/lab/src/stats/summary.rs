@@ -4,7 +4,7 @@ use super::compare::{Ratio, median, ratio};
 use crate::measure::histogram::LatencySummary;
 use crate::measure::idle::IdlePauses;
 use crate::measure::timeline::Timeline;
-use crate::record::schema::{RunRecord, TaskSample, TransactionSample};
+use crate::record::schema::{QueueSample, RunRecord, TaskSample, TransactionSample};
 use crate::workload::tasks::is_without_engine;
 
 /// Preferred base engine of the ratios.
@@ -51,6 +51,8 @@ pub struct Cell {
     pub idle: Option<IdlePauses>,
     /// Counts of the transactions in the first repetition.
     pub transactions: Option<TransactionSample>,
+    /// Throughput and pushes of a queue in the first repetition.
+    pub queue: Option<QueueSample>,
     /// First failure, or first reason why the task does not apply.
     pub error: Option<String>,
     /// Whether the task does not apply.
@@ -137,6 +139,7 @@ fn cell(samples: &[&TaskSample]) -> Cell {
         empty_windows: first.timeline.as_ref().and_then(Timeline::empty_windows),
         idle: first.idle,
         transactions: first.transactions,
+        queue: first.queue.clone(),
         error: failed.and_then(|sample| sample.error.clone()),
         not_available: failed.is_some_and(|sample| sample.not_available),
         ..Cell::default()

@@ -52,11 +52,39 @@ pub enum Unit {
     ConflictsPerOp,
     /// Nanoseconds of a commit of a transaction that only read.
     NanosPerCommit,
+    /// Median latency, in microseconds.
+    P50Micros,
+    /// 99th percentile of the latency, in microseconds.
+    P99Micros,
+    /// 99.9th percentile of the latency, in microseconds.
+    P999Micros,
+    /// Maximum latency, in microseconds.
+    MaxMicros,
+    /// Operations per second of a queue's first tenth.
+    FirstTenth,
+    /// Operations per second of a queue's last tenth.
+    LastTenth,
+    /// Throughput of a queue's last tenth, divided by that of its first.
+    LastOverFirst,
+    /// The seven previous units side by side.
+    Queue,
+    /// Most bytes on disk in any sample during the phase, per byte of the live pairs.
+    MostDiskOverLive,
 }
 
 /// Units shown for [`Unit::Stalls`].
 const STALLS: &[Unit] =
     &[Unit::P999Ms, Unit::SlowestMs, Unit::EmptyWindows, Unit::IdleP999Ms, Unit::IdleMaxMs];
+/// Units shown for [`Unit::Queue`].
+const QUEUE: &[Unit] = &[
+    Unit::P50Micros,
+    Unit::P99Micros,
+    Unit::P999Micros,
+    Unit::MaxMicros,
+    Unit::FirstTenth,
+    Unit::LastTenth,
+    Unit::LastOverFirst,
+];
 /// Size of a device read, in bytes.
 const DEVICE_READ_BYTES: f64 = 4096.0;
 
@@ -84,6 +112,15 @@ pub const UNITS: &[(&str, Unit)] = &[
     ("stalls", Unit::Stalls),
     ("conflicts per op", Unit::ConflictsPerOp),
     ("ns/commit", Unit::NanosPerCommit),
+    ("p50, us", Unit::P50Micros),
+    ("p99, us", Unit::P99Micros),
+    ("p99.9, us", Unit::P999Micros),
+    ("slowest operation, us", Unit::MaxMicros),
+    ("first tenth, ops/s", Unit::FirstTenth),
+    ("last tenth, ops/s", Unit::LastTenth),
+    ("last tenth / first tenth", Unit::LastOverFirst),
+    ("queue", Unit::Queue),
+    ("most disk / live data", Unit::MostDiskOverLive),
 ];
 
 impl Unit {
@@ -114,13 +151,25 @@ impl Unit {
 
     /// Returns the units shown in a table of this unit: itself, or several side by side.
     pub fn parts(self) -> Vec<Unit> {
-        if self == Unit::Stalls { STALLS.to_vec() } else { vec![self] }
+        match self {
+            Unit::Stalls => STALLS.to_vec(),
+            Unit::Queue => QUEUE.to_vec(),
+            _ => vec![self],
+        }
     }
 
     /// Returns whether the unit needs the latencies of single operations.
     pub fn needs_latencies(self) -> bool {
-        use Unit::{EmptyWindows, P999Ms, SlowestMs, Stalls};
+        use Unit::{
+            EmptyWindows, MaxMicros, P50Micros, P99Micros, P999Micros, P999Ms, SlowestMs, Stalls,
+        };
         matches!(self, P999Ms | SlowestMs | EmptyWindows | Stalls)
+            || matches!(self, P50Micros | P99Micros | P999Micros | MaxMicros)
+    }
+
+    /// Returns whether the unit needs samples of the bytes on disk.
+    pub fn needs_space(self) -> bool {
+        self == Unit::MostDiskOverLive
     }
 
     /// Returns an explanation beyond the name.
@@ -149,13 +198,22 @@ impl Unit {
             Unit::DiskOverLive => {
                 "Blocks on disk directly after the phase, divided by the bytes of the live pairs."
             }
+            Unit::Queue => {
+                "An operation pops the first pair and pushes one behind the last. Latencies are \
+                 those of the pops."
+            }
+            Unit::MostDiskOverLive => {
+                "The largest of the samples of the blocks on disk, one each second, divided by the \
+                 bytes of the live pairs at the end of the phase."
+            }
             _ => return None,
         })
     }
 
     /// Returns whether more is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Unit::OpsPerSec | Unit::KopsPerSec | Unit::OpsPerMs)
+        use Unit::{FirstTenth, KopsPerSec, LastOverFirst, LastTenth, OpsPerMs, OpsPerSec};
+        matches!(self, OpsPerSec | KopsPerSec | OpsPerMs | FirstTenth | LastTenth | LastOverFirst)
     }
 
     /// Returns whether the unit measures speed, which is meaningless for operations with an arrival
@@ -220,12 +278,27 @@ impl Unit {
             Unit::EmptyWindows => Some(sample.timeline.as_ref()?.empty_windows()? as f64),
             Unit::IdleP999Ms => Some(sample.idle?.p999_micros / 1e3),
             Unit::IdleMaxMs => Some(sample.idle?.max_micros / 1e3),
-            Unit::Stalls => None,
+            Unit::Stalls | Unit::Queue => None,
             Unit::ConflictsPerOp => {
                 let operations = Some(sample.operations).filter(|&operations| operations > 0)?;
                 Some(sample.transactions?.conflicts as f64 / operations as f64)
             }
             Unit::NanosPerCommit => sample.transactions?.commit_nanos,
+            Unit::P50Micros => Some(sample.latency.as_ref()?.p50_micros),
+            Unit::P99Micros => Some(sample.latency.as_ref()?.p99_micros),
+            Unit::P999Micros => Some(sample.latency.as_ref()?.p999_micros),
+            Unit::MaxMicros => Some(sample.latency.as_ref()?.max_micros),
+            Unit::FirstTenth => Some(sample.queue.as_ref()?.first_tenth_ops_per_sec),
+            Unit::LastTenth => Some(sample.queue.as_ref()?.last_tenth_ops_per_sec),
+            Unit::LastOverFirst => {
+                let queue = sample.queue.as_ref()?;
+                let ratio = queue.last_tenth_ops_per_sec / queue.first_tenth_ops_per_sec;
+                Some(ratio).filter(|ratio| ratio.is_finite())
+            }
+            Unit::MostDiskOverLive => {
+                let live = sample.live_bytes.filter(|&live| live > 0)?;
+                Some(sample.space.as_ref()?.most_bytes()? as f64 / live as f64)
+            }
         }
     }
 }
@@ -235,8 +308,9 @@ mod tests {
     use super::*;
     use crate::measure::counters::Used;
     use crate::measure::idle::IdlePauses;
+    use crate::measure::space::SpaceTimeline;
     use crate::measure::timeline::Timeline;
-    use crate::record::schema::TransactionSample;
+    use crate::record::schema::{QueueSample, TransactionSample};
 
     fn used(read_disk_bytes: u64, read_call_bytes: u64) -> Used {
         Used {
@@ -292,6 +366,14 @@ mod tests {
             Some(IdlePauses { wakes, p999_micros: 250.0, max_micros: 500.0, cpu_seconds });
         sample.transactions =
             Some(TransactionSample { conflicts: 5, attempts_max: 2, commit_nanos: Some(70.0) });
+        let push = sample.latency.clone().expect("summarised");
+        sample.queue = Some(QueueSample {
+            depth: 10,
+            first_tenth_ops_per_sec: 200.0,
+            last_tenth_ops_per_sec: 150.0,
+            push,
+        });
+        sample.space = Some(SpaceTimeline { samples: vec![(0, 240), (7, 400)], cpu_seconds: 0.0 });
         let values: Vec<Option<f64>> = UNITS.iter().map(|(_, unit)| unit.of(&sample)).collect();
         let expected =
             [2.0, 500_000.0, 500.0, 500.0, 3.0, 4.0, 5.0, 1.5, 4.0, 0.002, 1.5, 2.0, 7.0];
@@ -299,7 +381,11 @@ mod tests {
         assert_eq!(first, expected.map(Some));
         let rounded: Vec<f64> =
             stalls.iter().flatten().map(|value| (value * 100.0).round() / 100.0).collect();
-        assert_eq!(rounded, [3.0, 4.0, 4.0, 2.0, 0.25, 0.5, 0.5, 70.0], "{stalls:?}");
+        let (stalls, queue) = rounded.split_at(8);
+        assert_eq!(stalls, [3.0, 4.0, 4.0, 2.0, 0.25, 0.5, 0.5, 70.0]);
+        let (micros, queue) = queue.split_at(4);
+        assert!(micros.iter().all(|micros| (micros / 4000.0 - 1.0).abs() < 0.001), "{micros:?}");
+        assert_eq!(queue, [200.0, 150.0, 0.75, 2.0]);
         sample.used = Some(used(0, 5));
         assert_eq!(Unit::ReadAmplification.of(&sample), None, "read through a map");
         assert_eq!(Unit::DeviceReads.of(&sample), Some(0.0));

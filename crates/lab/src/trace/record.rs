@@ -96,7 +96,8 @@ impl Engine for RecordedEngine<'_> {
 
     fn capabilities(&self) -> Capabilities {
         // A trace has no transactions.
-        Capabilities { transactions: false, merge: false, ..self.inner.capabilities() }
+        let can = self.inner.capabilities();
+        Capabilities { transactions: false, merge: false, bulk_load: false, ..can }
     }
 
     fn given(&self, options: &StoreOptions) -> Vec<(String, String)> {

@@ -136,6 +136,7 @@ impl LabRunner<'_> {
             repetition: round,
             number: round,
             progress: config.progress,
+            space_every_ms: 0,
             settle_memory: self.settle_memory,
             limit: None,
         };

@@ -27,6 +27,9 @@ pub struct OpList {
     pub seek_results: KeyBuffer,
     /// For seeks followed by reads: index of each position in [`Prepared::walk`]; empty otherwise.
     pub starts: Vec<u32>,
+    /// For a queue: number of keys that are pushed before the clock starts, and never more than
+    /// that are in the queue; 0 otherwise.
+    pub depth: usize,
 }
 
 impl OpList {
@@ -99,6 +102,8 @@ pub struct Plan<'a> {
     pub reads: u64,
     /// Number of entries that each seek reads after its position.
     pub seek_nexts: u64,
+    /// Number of keys in a queue, of all threads together. `None` is a tenth of the keys.
+    pub queue_depth: Option<u64>,
     /// Distinguishes this task's writes from earlier ones.
     pub generation: u32,
     /// Seed of this task in this repetition.
@@ -146,6 +151,8 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
             TaskKind::ReadFirst => read_first(task, &own),
             TaskKind::ReadForward => scan(plan, plan.oracle.live().take(plan.reads as usize)),
             TaskKind::ReadReverse => scan(plan, plan.oracle.live().rev().take(plan.reads as usize)),
+            TaskKind::BulkLoad => in_key_order(&own)?,
+            TaskKind::Queue => queue(&own)?,
             TaskKind::FillAccounts => accounts(&own)?,
             TaskKind::Transact { zipfian, .. } => pairs(task, &own, zipfian, &mut rng)?,
             TaskKind::Update => updates(task, &own, &mut rng)?,
@@ -265,6 +272,28 @@ fn read_first(task: &TaskSpec, plan: &Plan<'_>) -> OpList {
         list.values.push(first.map_or(ValueRef::ABSENT, |id| plan.oracle.value(id)));
     }
     list
+}
+
+/// Returns the pairs of the thread in key order. Threads always share the keys.
+fn in_key_order(plan: &Plan<'_>) -> Option<OpList> {
+    let values = plan.data.values_of(plan.generation)?;
+    let share = (Plan { shared: true, ..*plan }).share(plan.data.key_count() as u64);
+    let mut list = sized((share.end - share.start) as usize, plan);
+    for id in share {
+        plan.data.push_key(id as u32, b"", &mut list.keys);
+        list.ids.push(id as u32);
+        list.values.push(values[id as usize]);
+    }
+    Some(list)
+}
+
+/// Returns the pairs that the thread pushes. Each thread has a queue of its own. `None` if the depth
+/// leaves nothing to pop.
+fn queue(plan: &Plan<'_>) -> Option<OpList> {
+    let mut list = in_key_order(plan)?;
+    let depth = plan.queue_depth.unwrap_or(plan.data.key_count() as u64 / 10);
+    list.depth = (depth / plan.threads as u64).max(1) as usize;
+    (list.len() > list.depth).then_some(list)
 }
 
 /// Returns the accounts that the thread writes, in order. Threads always share them.

@@ -35,6 +35,10 @@ pub enum TaskKind {
     Compact,
     /// Gets random keys while an additional thread overwrites.
     ReadWhileWriting,
+    /// Loads the pairs in order as whole tables.
+    BulkLoad,
+    /// Pops the first key and pushes one behind the last, at a constant depth.
+    Queue,
     /// Writes an account for each key, in order.
     FillAccounts,
     /// Transactions over two accounts each.
@@ -127,6 +131,13 @@ pub const TASKS: &[TaskSpec] = &[
         ..row("fill100K", TaskKind::Fill { random: true }, true, "write 100 kB values, num/1000")
     },
     row("readwhilewriting", TaskKind::ReadWhileWriting, false, "get while one thread overwrites"),
+    row("bulkload", TaskKind::BulkLoad, true, "load sorted pairs in bulk, empty store"),
+    row(
+        "queue",
+        TaskKind::Queue,
+        true,
+        "pop the first key, push behind the last, queue_depth deep",
+    ),
     row("fillaccounts", TaskKind::FillAccounts, true, "write an account per key, empty store"),
     row("randomtransaction", transact(false, true), false, "transfer between accounts at random"),
     row("zipfiantransaction", transact(true, true), false, "transfer between zipfian accounts"),
@@ -218,6 +229,7 @@ impl TaskSpec {
     pub fn writes(&self) -> bool {
         match self.kind {
             TaskKind::Fill { .. } | TaskKind::Delete { .. } => true,
+            TaskKind::BulkLoad | TaskKind::Queue => true,
             TaskKind::FillAccounts | TaskKind::Update | TaskKind::Merge => true,
             TaskKind::Transact { writes, .. } => writes,
             _ => false,

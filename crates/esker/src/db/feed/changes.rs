@@ -82,6 +82,8 @@ pub struct Changes {
     walk: LogWalk,
     names: Names,
     position: SeqNo,
+    /// Whether the first batch may contain the position.
+    begins_inside: bool,
     checksum: u64,
     /// A batch that was read and is not visible yet.
     held: Option<(ChangeBatch, bool)>,
@@ -144,7 +146,18 @@ impl Changes {
         let known = inner.visible_seqno();
         let names = Names::at(&inner, from, known)?;
         let walk = start_walk(&inner, from)?;
-        Ok(Changes { inner, slot, walk, names, position: from, checksum: 0, held: None, known })
+        let (position, begins_inside, checksum, held) = (from, false, 0, None);
+        Ok(Changes { inner, slot, walk, names, position, begins_inside, checksum, held, known })
+    }
+
+    /// Returns the feed that begins with the batch that contains `sequence`, or with the first one if
+    /// that is 0.
+    ///
+    /// # Errors
+    /// As [`Db::changes`].
+    pub(crate) fn with_batch_of(db: &Db, sequence: SeqNo) -> Result<Changes> {
+        let changes = Changes::new(db.inner.clone(), None, sequence.saturating_sub(1))?;
+        Ok(Changes { begins_inside: true, ..changes })
     }
 
     /// Returns the position: the sequence number of the last batch that was returned or that had
@@ -250,8 +263,8 @@ impl Changes {
         if self.inner.read_only { SeqNo::MAX } else { self.inner.visible_seqno() }
     }
 
-    fn check_begin(&self, batch: &ChangeBatch) -> Result<()> {
-        if batch.first_sequence > self.position {
+    fn check_begin(&mut self, batch: &ChangeBatch) -> Result<()> {
+        if std::mem::take(&mut self.begins_inside) || batch.first_sequence > self.position {
             return Ok(());
         }
         let message = format!(

@@ -23,7 +23,7 @@ use crate::rows::dump::{DumpRows, is_dump};
 use crate::rows::input::Input;
 use crate::rows::jsonl::JsonRows;
 use crate::rows::{Content, Rows};
-use crate::store::open_writer;
+use crate::store::{key, open_writer};
 
 /// Limits of a batch, in pairs and in bytes.
 const BATCH_PAIRS: usize = 1000;
@@ -155,6 +155,11 @@ impl Target {
 
 /// Loads the pairs. Bad rows are reported on stderr with their line, and counted.
 pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
+    if args.sorted && key().is_some() {
+        let message = "--sorted sorts in files that are not encrypted; load into an encrypted store \
+                       without it";
+        return Err(Failure::usage(message));
+    }
     let (mut rows, total) = open_rows(args, global)?;
     let mut target = Target::open(args, global)?;
     interrupt::watch();

@@ -294,12 +294,6 @@ impl WritableFile for UnwrittenWriter {
     }
 }
 
-/// Returns the error for bytes at `offset` of the file that are not authentic.
-fn damaged(path: &Path, offset: u64) -> io::Error {
-    let message = "expected a page that was encrypted for this place, found other bytes";
-    io::Error::other(Error::corruption(path, offset, message))
-}
-
 fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }

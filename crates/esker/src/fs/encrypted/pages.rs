@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cipher::{FileKey, HEADER_BYTES, Nonces, SEAL_BYTES};
-use super::damaged;
+use crate::error::Error;
 use crate::fs::{ReadableFile, WritableFile};
 
 /// Length of a page in the file, in bytes.
@@ -61,6 +61,12 @@ fn about(page: u64, is_last: bool) -> [u8; 9] {
     about[..8].copy_from_slice(&page.to_le_bytes());
     about[8] = u8::from(is_last);
     about
+}
+
+/// Returns the error for bytes at `offset` of the file that are not authentic.
+fn damaged(path: &Path, offset: u64) -> io::Error {
+    let message = "expected a page that was encrypted for this place, found other bytes";
+    io::Error::other(Error::corruption(path, offset, message))
 }
 
 /// A file of pages, open for reading.

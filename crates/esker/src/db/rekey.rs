@@ -16,7 +16,7 @@ impl Db {
     ///
     /// Only the file `KEYS` is written, so the call takes milliseconds. The old master key opens
     /// nothing afterwards. The store also gets a new data key for its new files. Existing files keep
-    /// their data keys until merges rewrite them; [`Db::compact`] rewrites all tables. Checkpoints,
+    /// their data keys until merges rewrite them; [`Db::compact_all`] rewrites all tables. Checkpoints,
     /// forks and backups have a `KEYS` of their own, under the master key of the time they were made.
     ///
     /// A crash leaves the store with the old or the new master key.

@@ -56,7 +56,7 @@ fn encrypted_store_keeps_random_writes_across_reopenings_and_shows_no_value() {
         let key = format!("key{:03}", below(300));
         match below(40) {
             0 => db.flush().unwrap(),
-            1 if step % 5 == 0 => db.compact().unwrap(),
+            1 if step % 5 == 0 => db.compact_all().unwrap(),
             2 | 3 => {
                 db.close().unwrap();
                 assert_hidden(&inner, dir());
@@ -107,7 +107,7 @@ fn crash_of_an_encrypted_store_keeps_all_synced_writes() {
             db.flush().unwrap();
         }
         if i == 45 {
-            db.compact().unwrap();
+            db.compact_all().unwrap();
         }
     }
     disk.unwatch();
@@ -259,7 +259,7 @@ fn rekey_moves_a_store_to_a_new_master_key_and_merges_drop_the_old_data_key() {
     let db = open(&fs, dir());
     assert_eq!(pairs(db.iter().unwrap()), want);
     db.put("after", MARKER).unwrap();
-    db.compact().unwrap();
+    db.compact_all().unwrap();
     db.close().unwrap();
     assert_hidden(&inner, dir());
     let again = Db::rekey_on(inner.clone(), dir(), &key(2), &key(2)).unwrap();

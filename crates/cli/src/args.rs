@@ -4,6 +4,7 @@
 //! `backup prune` show `--set`, because `backup` takes it, and reject it with a message.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use esker::internals::DEFAULT_KEYSPACE;
@@ -13,7 +14,7 @@ use esker_lab::tune::workload::Sizes;
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, diff, doctor,
-    dump, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, repair,
+    dump, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, rekey, repair,
     restore, scan, shell, slot, stats, top, trace, tune, verify,
 };
 use crate::failure::Failure;
@@ -30,6 +31,9 @@ A store has the keyspace `default` and those made by `esker keyspace create`. Co
 or write keys use `default`, or the keyspace that --keyspace names. Names are text with the same \
 escapes as keys.
 
+An encrypted store opens with --key-file FILE, or with the environment variable ESKER_KEY_FILE or \
+ESKER_KEY. With a key, new stores are encrypted. `openssl rand -hex 32 > FILE` makes a key.
+
 Exit codes: 0 success, 1 key not found, or stores differ (`diff`), 2 wrong usage or input, 3 corrupt data, 4 input or output \
 error (also: missing store, locked store, other format, read-only store), 130 interrupted. With \
 --json, an error is an object on stderr, and its kind names the error.";
@@ -38,6 +42,10 @@ error (also: missing store, locked store, other format, read-only store), 130 in
 #[derive(Parser)]
 #[command(name = "esker", version = env!("ESKER_VERSION"), about, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
+    /// File with the key of an encrypted store: 64 hexadecimal digits, or 32 bytes [default: the
+    /// file that ESKER_KEY_FILE names, or the key in ESKER_KEY]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub key_file: Option<PathBuf>,
     /// Command to run.
     #[command(subcommand)]
     pub command: Command,
@@ -225,6 +233,12 @@ pub fn in_order(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
                 moved.extend(args.next());
             }
             Some(text) if text.starts_with("--set=") => moved.push(arg),
+            // This one is every command's.
+            Some("--key-file") => {
+                out.push(arg);
+                out.extend(args.next());
+            }
+            Some(text) if text.starts_with("--key-file=") => out.push(arg),
             _ => {
                 rest.push(arg);
                 break;
@@ -285,6 +299,8 @@ pub enum Command {
     Verify(Opening<verify::VerifyArgs>),
     /// Rebuild a damaged store from its intact data
     Repair(Opening<repair::RepairArgs>),
+    /// Change the master key of an encrypted store
+    Rekey(Telling<rekey::RekeyArgs>),
     /// Compact the store, dropping deleted and overwritten data
     Compact(Keyed<compact::CompactArgs>),
     /// Add a backup to a backup directory, list its backups, or remove the oldest

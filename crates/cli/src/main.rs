@@ -48,7 +48,15 @@ fn main() -> ExitCode {
             return ExitCode::from(failure::USAGE);
         }
     };
-    match run(&cli.command) {
+    let has_no_use = cli.key_file.is_some() && !opens_stores(&cli.command);
+    store::set_key_file(cli.key_file);
+    let ran = if has_no_use {
+        let message = "--key-file has no effect on this command, which opens no encrypted store";
+        Err((Failure::usage(message), failure::json_asked()))
+    } else {
+        run(&cli.command)
+    };
+    match ran {
         Ok(code) => ExitCode::from(code),
         Err((Failure::PipeClosed, _)) => ExitCode::SUCCESS,
         Err((failure, json)) => {
@@ -56,6 +64,21 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Returns whether the command opens a store that can be encrypted.
+fn opens_stores(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Destroy(_)
+            | Command::Bench(_)
+            | Command::Tune(_)
+            | Command::Options(_)
+            | Command::Lab(_)
+            | Command::Trace(_)
+            | Command::Completions(_)
+            | Command::Man(_)
+    )
 }
 
 /// Runs the command. A failure comes with the flag for its output format.
@@ -78,6 +101,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Doctor(of) => run_command(commands::doctor::run, &of.args, of.global()),
         Command::Verify(of) => run_command(commands::verify::run, &of.args, of.global()),
         Command::Repair(of) => run_command(commands::repair::run, &of.args, of.global()),
+        Command::Rekey(of) => run_command(commands::rekey::run, &of.args, of.global()),
         Command::Compact(of) => run_command(commands::compact::run, &of.args, of.global()),
         Command::Backup(of) => run_command(commands::backup::run, &of.args, of.global()),
         Command::Restore(of) => run_command(commands::restore::run, &of.args, of.global()),

@@ -129,9 +129,13 @@ impl Error {
 
     /// Creates an error for the failed operation `what` (such as "read") on `path`.
     ///
-    /// A full device or quota becomes [`ErrorKind::NoSpace`]. Other errors become
-    /// [`ErrorKind::Io`].
+    /// A full device or quota becomes [`ErrorKind::NoSpace`], and an error of the engine inside of
+    /// `source` stays what it is. Other errors become [`ErrorKind::Io`].
     pub(crate) fn io(path: &Path, what: &str, source: std::io::Error) -> Error {
+        // A file system over another one knows more than the system's kinds of errors.
+        if let Some(known) = source.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
+            return known.clone().with_path(path);
+        }
         let full = matches!(
             source.kind(),
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded

@@ -63,6 +63,15 @@ mod txn;
 mod wal;
 mod write;
 
+/// Encryption at rest: keys, and the file system that encrypts.
+#[cfg(feature = "encryption")]
+pub mod encryption {
+    pub use crate::fs::encrypted::{
+        EncryptedFs, KeyError, KeyFile, KeyProvider, KeyVariable, MASTER_KEY_BYTES, MasterKey,
+        RekeyReport,
+    };
+}
+
 pub use base::compaction_filter::{CompactionFilter, FilterDecision};
 pub use base::expiry::Clock;
 pub use base::filter_policy::FilterPolicy;

@@ -5,6 +5,7 @@
 //! log; a store that does not open after a crash during its creation; damage returned as a value.
 
 mod common;
+mod encrypted_store;
 
 use std::path::Path;
 use std::sync::Arc;

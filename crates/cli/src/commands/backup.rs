@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{counted, print, stdout};
 use crate::args::{Global, JsonFlag};
 use crate::failure::{Failure, Outcome, print_line};
-use crate::store::open_writer;
+use crate::store::{file_system, open_writer};
 
 /// Arguments of `backup`.
 #[derive(Args)]
@@ -102,7 +102,7 @@ fn back_up(store: &Path, dir: &Path, take_over: bool, global: &Global) -> Outcom
 }
 
 fn list(dir: &Path, global: &Global) -> Outcome {
-    let backups = Db::backups(dir)?;
+    let backups = Db::backups_on(file_system(), dir)?;
     let mut out = stdout();
     for info in &backups {
         let line = if global.json { to_json(info).to_string() } else { to_text(info) };
@@ -146,7 +146,7 @@ fn to_text(info: &BackupInfo) -> String {
 }
 
 fn prune(dir: &Path, keep: usize, global: &Global) -> Outcome {
-    let pruned = Db::prune_backups(dir, keep)?;
+    let pruned = Db::prune_backups_on(file_system(), dir, keep)?;
     print(
         global.form(),
         || json!({ "ok": true, "removed": pruned.removed, "kept": pruned.kept }),

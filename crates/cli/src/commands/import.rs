@@ -22,7 +22,7 @@ use crate::args::Global;
 use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
 use crate::progress::{Count, Progress};
-use crate::store::{in_use, options};
+use crate::store::{file_system, in_use, options};
 
 /// Size in bytes at which a batch is written.
 const BATCH_BYTES: usize = 1 << 20;
@@ -110,7 +110,7 @@ fn import(
     let mut options = options(global)?;
     options.create_if_missing = true;
     options.error_if_exists = true;
-    let db = Db::open(&args.db, options).map_err(in_use)?;
+    let db = Db::open_on(file_system(), &args.db, options).map_err(in_use)?;
     interrupt::watch();
     let copied = fill(&db);
     let closed = db.close().map_err(Failure::from);

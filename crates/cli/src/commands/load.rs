@@ -23,7 +23,7 @@ use crate::rows::dump::{DumpRows, is_dump};
 use crate::rows::input::Input;
 use crate::rows::jsonl::JsonRows;
 use crate::rows::{Content, Rows};
-use crate::store::open_writer;
+use crate::store::{key, open_writer};
 
 /// Limits of a batch, in pairs and in bytes.
 const BATCH_PAIRS: usize = 1000;
@@ -107,6 +107,7 @@ pub(super) struct Target {
 impl Target {
     /// Opens the store and the keyspace that the arguments name.
     fn open(args: &LoadArgs, global: &Global) -> Result<Target, Failure> {
+        refuse_plain_runs(args)?;
         let db = open_writer(&args.db, global, !args.keyspace.is_other())?;
         let keyspace = args.keyspace.open(&db)?;
         Ok(Target { db, keyspace, is_fixed: args.keyspace.is_given(), described: 0 })
@@ -151,6 +152,16 @@ impl Target {
         self.keyspace = keyspace;
         Ok(false)
     }
+}
+
+/// Refuses a sort of pairs that are to be encrypted.
+fn refuse_plain_runs(args: &LoadArgs) -> Result<(), Failure> {
+    if args.sorted && key().is_some() {
+        let message = "--sorted sorts in files that are not encrypted; load into an encrypted store \
+                       without it";
+        return Err(Failure::usage(message));
+    }
+    Ok(())
 }
 
 /// Loads the pairs. Bad rows are reported on stderr with their line, and counted.

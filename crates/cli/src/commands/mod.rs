@@ -25,6 +25,7 @@ pub mod man;
 pub mod merge;
 pub mod options;
 pub mod put;
+pub mod rekey;
 pub mod repair;
 pub mod restore;
 pub mod scan;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{counted, print};
 use crate::args::Global;
 use crate::failure::{Failure, Outcome, print_line};
-use crate::store::{in_use, options};
+use crate::store::{file_system, in_use, options};
 
 /// Arguments of `repair`.
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub struct RepairArgs {
 
 /// Prints the kept and the lost data; exit code 3 if any data was lost.
 pub fn run(args: &RepairArgs, global: &Global) -> Outcome {
-    let report = Db::repair(&args.db, options(global)?).map_err(in_use)?;
+    let report = Db::repair_on(file_system(), &args.db, options(global)?).map_err(in_use)?;
     if !report.manifest_readable && !global.json {
         print_line(
             "esker: the manifest is unreadable, so the repair used every existing table; keys \

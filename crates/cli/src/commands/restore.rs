@@ -9,7 +9,7 @@ use serde_json::json;
 use super::print;
 use crate::args::Global;
 use crate::failure::Outcome;
-use crate::store::options;
+use crate::store::{file_system, options};
 
 /// Arguments of `restore`.
 #[derive(Args)]
@@ -25,7 +25,7 @@ pub struct RestoreArgs {
 
 /// Copies a backup into a new directory and reads the copy back in full.
 pub fn run(args: &RestoreArgs, global: &Global) -> Outcome {
-    let number = Db::restore(&args.dir, args.backup, &args.db, options(global)?)?;
+    let number = Db::restore_on(file_system(), &args.dir, args.backup, &args.db, options(global)?)?;
     let path = args.db.display().to_string();
     print(
         global.form(),

@@ -17,7 +17,7 @@ use super::{print, stdout};
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
 use crate::keyspaces::{Order, options_to_json, options_to_text};
-use crate::store::open_reader;
+use crate::store::{file_system, open_reader};
 
 /// Arguments of `stats`.
 #[derive(Args)]
@@ -39,7 +39,7 @@ pub fn run(args: &StatsArgs, global: &Global) -> Outcome {
     if args.live && !global.set.is_empty() {
         return Err(Failure::usage("--set has no effect with --live, which opens no store"));
     }
-    let live = if args.live { Some(Db::live_status(&args.db)?) } else { None };
+    let live = if args.live { Some(Db::live_status_on(file_system(), &args.db)?) } else { None };
     let stats = match &live {
         Some(live) => Stats { metrics: live.metrics.clone(), trees: BTreeMap::new() },
         None => Stats::of(&open_reader(&args.db, global)?)?,

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::{stats, stdout};
 use crate::args::Global;
 use crate::failure::{Failure, Outcome};
+use crate::store::file_system;
 
 /// Moves the cursor of a terminal to its top and clears it.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -162,7 +163,7 @@ impl Watched {
 
     /// Reads the last publication.
     fn read(&mut self) {
-        match Db::live_status(&self.path) {
+        match Db::live_status_on(file_system(), &self.path) {
             Ok(now) => {
                 self.error = None;
                 self.take(now);

@@ -14,6 +14,7 @@ use esker::{Db, DbIterator, Metrics};
 
 use crate::commands::stats::age;
 use crate::failure::Failure;
+use crate::store::file_system;
 
 /// Maximum number of keys of the sample.
 const SAMPLE_KEYS_MAX: u64 = 200_000;
@@ -21,6 +22,8 @@ const SAMPLE_KEYS_MAX: u64 = 200_000;
 const SAMPLE_BYTES_MAX: u64 = 64 << 20;
 /// Minimum bytes of tables whose space is judged. Fixed parts of files outweigh smaller content.
 const SPACE_BYTES_MIN: u64 = 1 << 20;
+/// Maximum length of a `LOG` that is read, in bytes.
+const LOG_BYTES_MAX: u64 = 64 << 20;
 
 /// Counts over the table files.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -114,7 +117,7 @@ pub fn collect(
     verify: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<Evidence, Failure> {
     let live = if live { Some(live_counters(db.path())?) } else { None };
-    let log = std::fs::read(db.path().join("LOG")).unwrap_or_default();
+    let log = file_system().read(&db.path().join("LOG"), LOG_BYTES_MAX).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let mut evidence = Evidence {
         path: db.path().display().to_string(),
@@ -141,7 +144,7 @@ pub fn collect(
 }
 
 fn live_counters(path: &Path) -> Result<Live, Failure> {
-    let status = Db::live_status(path)?;
+    let status = Db::live_status_on(file_system(), path)?;
     Ok(Live { open_for: age(status.opened), metrics: status.metrics })
 }
 

@@ -64,7 +64,7 @@ impl DbInner {
         }
         fs.create_dir(dir).map_err(|e| Error::io(dir, &format!("create {what}"), e))?;
         let fs = &pinned(fs, dir).inspect_err(|_| drop(fs.remove_dir(dir)))?;
-        let made = fill(fs, dir);
+        let made = fs.share_keys(Some(&self.dir), dir).and_then(|()| fill(fs, dir));
         if made.is_err() {
             // So that the next attempt finds nothing incomplete.
             for entry in fs.list(dir).unwrap_or_default() {

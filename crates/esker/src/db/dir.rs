@@ -13,14 +13,17 @@ pub(super) const INTERRUPTED: &str = "rebuilt-moving-";
 /// The entries of a directory.
 pub(super) struct DirListing {
     pub entries: Vec<DirEntry>,
+    /// Whether the file system encrypts.
+    encrypts: bool,
 }
 
 /// Lists `dir`. A missing directory counts as an empty one.
 pub(super) fn list_dir(fs: &dyn Fs, dir: &Path) -> Result<DirListing> {
     let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
+    let listing = |entries| DirListing { entries, encrypts: fs.encrypts() };
     match fs.list(dir) {
-        Ok(entries) => Ok(DirListing { entries }),
-        Err(error) if missing(&error) => Ok(DirListing { entries: Vec::new() }),
+        Ok(entries) => Ok(listing(entries)),
+        Err(error) if missing(&error) => Ok(listing(Vec::new())),
         Err(error) => Err(Error::io(dir, "list the directory", error)),
     }
 }
@@ -28,6 +31,12 @@ pub(super) fn list_dir(fs: &dyn Fs, dir: &Path) -> Result<DirListing> {
 impl DirListing {
     fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|e| e.name == name)
+    }
+
+    /// Returns whether `CURRENT` is here.
+    #[cfg(feature = "encryption")]
+    pub fn has_current(&self) -> bool {
+        self.has(names::CURRENT)
     }
 
     /// Returns whether a repair was interrupted while it moved files. The next repair undoes or
@@ -60,6 +69,22 @@ impl DirListing {
         }
     }
 
+    /// Returns an error for an encrypted store that is opened without a key, and for a store that is
+    /// not encrypted and opened with one.
+    pub fn check_encryption(&self, dir: &Path) -> Result<()> {
+        let message = match (self.has(names::KEYS), self.encrypts) {
+            (true, false) => {
+                "the store is encrypted; open it with its key: in a program on an EncryptedFs, in \
+                 the command with --key-file FILE or the environment variable ESKER_KEY"
+            }
+            (false, true) => {
+                "the store is not encrypted, but a key was given; open it without a key"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(message).with_path(dir))
+    }
+
     /// Returns whether a complete store exists here. An interrupted repair is an error. Store
     /// files without `CURRENT` are an error if they may hold data. Without data they are the
     /// remains of a creation that a crash interrupted, and the result is `false`.
@@ -72,6 +97,7 @@ impl DirListing {
             return Err(Error::corruption(dir, 0, message));
         }
         if self.has(names::CURRENT) {
+            self.check_encryption(dir)?;
             return Ok(true);
         }
         let data = |e: &&DirEntry| {

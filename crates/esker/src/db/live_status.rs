@@ -66,7 +66,13 @@ impl Db {
                 }
                 // The file is longer than a publication.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => break,
-                Err(error) => return Err(Error::io(&file, "read the published metrics", error)),
+                Err(error) => {
+                    let error = Error::io(&file, "read the published metrics", error);
+                    // An encrypted file that is written at this moment looks damaged.
+                    if !error.is_corruption() || attempt + 1 == TRIES {
+                        return Err(error);
+                    }
+                }
             }
         }
         let message = "expected the published metrics of a store of this version, found other \

@@ -26,6 +26,8 @@ mod observers;
 pub mod open;
 mod pending_wal;
 mod read_path;
+#[cfg(feature = "encryption")]
+mod rekey;
 pub mod repair;
 mod replay;
 mod rest;

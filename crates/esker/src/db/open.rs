@@ -251,6 +251,7 @@ fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirList
                 .map_err(|e| Error::io(&path, "remove the files of an interrupted creation", e))?;
         }
     }
+    fs.share_keys(None, dir)?;
     // Needed even if the directory existed: its creator may have failed before this sync.
     sync_dir(&**fs, &parent_of(dir))?;
     let store_id = fs.unique_number();

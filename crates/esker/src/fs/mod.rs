@@ -10,6 +10,8 @@
 //! Durable after a crash: file contents up to the last [`WritableFile::sync`], and names up to the
 //! last [`Fs::sync_dir`] of their directory. A crash may lose later changes.
 
+#[cfg(feature = "encryption")]
+pub(crate) mod encrypted;
 #[cfg(all(target_os = "linux", not(esker_portable)))]
 pub(crate) mod fork;
 #[cfg(all(target_os = "linux", not(esker_portable)))]
@@ -41,6 +43,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+
+/// The wrapped data keys of an encrypted directory.
+pub(crate) const KEYS: &str = "KEYS";
+/// Temporary name of [`KEYS`] before its rename.
+pub(crate) const KEYS_NEW: &str = "KEYS.new";
 
 /// A file open for positional reads. It may be read by many threads concurrently.
 pub trait ReadableFile: Send + Sync {
@@ -167,6 +174,22 @@ pub trait Fs: Send + Sync + 'static {
     /// Any error of opening `dir`.
     fn pinned(&self, _dir: &Path) -> io::Result<Option<Arc<dyn Fs>>> {
         Ok(None)
+    }
+    /// Returns whether this file system encrypts the files of stores.
+    #[doc(hidden)]
+    fn encrypts(&self) -> bool {
+        false
+    }
+    /// Prepares the new directory `to` of a store, before its first file: an encrypting file system
+    /// gives it keys, and those of the directory `from`, whose files may be linked into it.
+    #[doc(hidden)]
+    fn share_keys(&self, _from: Option<&Path>, _to: &Path) -> Result<()> {
+        Ok(())
+    }
+    /// Returns an error if an encrypting file system does not have the key of the directory.
+    #[doc(hidden)]
+    fn check_keys(&self, _dir: &Path) -> Result<()> {
+        Ok(())
     }
 }
 

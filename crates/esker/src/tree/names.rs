@@ -7,6 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use crate::fs::{KEYS, KEYS_NEW};
+
 /// Pointer to the current manifest.
 pub const CURRENT: &str = "CURRENT";
 /// Temporary name of `CURRENT` before its rename.
@@ -101,7 +103,7 @@ pub fn parse_manifest(name: &str) -> Option<u64> {
 
 /// Returns whether `name` is one that a store gives to its files.
 pub fn is_store_file(name: &str) -> bool {
-    [CURRENT, CURRENT_NEW, BACKUP].contains(&name)
+    [CURRENT, CURRENT_NEW, BACKUP, KEYS, KEYS_NEW].contains(&name)
         || is_side_file(name)
         || parse_table(name).is_some()
         || parse_log(name).is_some()
@@ -129,7 +131,16 @@ mod tests {
         assert_eq!(parse_manifest("manifest-000001"), Some(1));
         assert_eq!(log_path(dir, 12), Path::new("/d/000012.wal"));
         assert_eq!(manifest_path(dir, 1), Path::new("/d/manifest-000001"));
-        for name in [CURRENT, CURRENT_NEW, BACKUP, "000007.sst", "000012.wal", "manifest-000001"] {
+        for name in [
+            CURRENT,
+            CURRENT_NEW,
+            BACKUP,
+            KEYS,
+            KEYS_NEW,
+            "000007.sst",
+            "000012.wal",
+            "manifest-000001",
+        ] {
             assert!(is_store_file(name) && !is_side_file(name), "{name}");
         }
         for name in ["LOCK", "LOG", "LOG.old", "STATUS"] {

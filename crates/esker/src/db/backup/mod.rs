@@ -280,6 +280,9 @@ impl DbInner {
             BackupReport { number, path: path.to_path_buf(), ..BackupReport::default() };
         let (forest, catalog) = self.content();
         let mut tables = || {
+            for from in [Some(&*self.dir), previous].into_iter().flatten() {
+                fs.share_keys(Some(from), path)?;
+            }
             for (tree, file) in self.files_of(&forest) {
                 self.take_table(fs, (&tree, &file), path, previous, &mut report)?;
             }

@@ -106,11 +106,15 @@ impl Db {
         }
         let (fs, lock) = take_lock(&fs, dir)?;
         swap::resume(&*fs, dir)?;
+        list_dir(&*fs, dir)?.check_encryption(dir)?;
+        fs.check_keys(dir)?;
         let mut report = RepairReport::default();
         let rebuilt = swap::rebuilt(dir);
         clear_dir(&*fs, &rebuilt)?;
         fs.create_dir(&rebuilt).map_err(|e| Error::io(&rebuilt, "create the directory", e))?;
-        if let Err(error) = rebuild(&fs, dir, &rebuilt, &options, &mut report) {
+        let shared = fs.share_keys(Some(dir), &rebuilt);
+        let made = shared.and_then(|()| rebuild(&fs, dir, &rebuilt, &options, &mut report));
+        if let Err(error) = made {
             // The cause may be a full device, and an incomplete copy is useless.
             let _ = clear_dir(&*fs, &rebuilt);
             return Err(error);

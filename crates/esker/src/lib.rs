@@ -59,6 +59,7 @@ mod read;
 mod table;
 mod tree;
 mod txn;
+mod values;
 mod wal;
 mod write;
 
@@ -93,7 +94,8 @@ pub use metrics::{LevelMetrics, METRICS, MemoryMetrics, MetricSpec, Metrics, Tab
 pub use observe::TracingListener;
 pub use observe::{Event, EventListener, Stall};
 pub use options::kinds::{
-    BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
+    BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy,
+    ValueSeparation, WalIo,
 };
 pub use options::value::Range as OptionRange;
 pub use options::{Mutability, OPTIONS, OptionSpec, Options};

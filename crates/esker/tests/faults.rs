@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use common::{pairs, tiny_options};
 use esker::fs::Fs;
-use esker::{Db, ErrorKind, Options, WriteOptions};
+use esker::{Db, ErrorKind, Options, ValueSeparation, WriteOptions};
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
@@ -130,7 +130,9 @@ fn check_images(fs: &CrashFs, acknowledged: &Acknowledged, options: &Options, wh
 
 #[test]
 fn power_failure_at_any_operation_keeps_durable_writes() {
-    for options in [lazy_options(), tiny_options()] {
+    let value_separation_min_bytes = ValueSeparation::From(60);
+    let separated = Options { value_separation_min_bytes, ..tiny_options() };
+    for options in [lazy_options(), tiny_options(), separated] {
         let counting = FaultFs::new(CrashFs::new());
         script(counting.clone(), options.clone(), 40);
         let changes = counting.counts().total();

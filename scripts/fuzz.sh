@@ -15,7 +15,7 @@ if cargo +nightly fuzz --version >/dev/null 2>&1; then
         ESKER_FUZZ_TARGET=$name cargo +nightly fuzz run decoder "$fresh" "$kept" -- \
             -max_total_time="$FUZZ_SECONDS" -rss_limit_mb=1024 -timeout=20
     }
-    for name in log batch block table edit manifest current backup_meta status options names codec; do run "$name"; done
+    for name in log batch block table edit manifest current backup_meta status options names codec value_file; do run "$name"; done
     if run canary; then
         echo "the fuzzer did not find the canary bug, so its results are not reliable" >&2
         exit 1

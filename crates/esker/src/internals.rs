@@ -9,6 +9,7 @@ pub use crate::base::key::{KEY_BYTES_MAX, Kind, SEQNO_MAX};
 pub use crate::base::ops::{self, Op, Ops};
 pub use crate::base::range_delete::RangeDelete;
 pub use crate::base::rows::{KeyBuf, Rows};
+pub use crate::base::separated::ValuePointer;
 pub use crate::base::sync::{self, Bug};
 pub use crate::base::thresholds::Thresholds;
 pub use crate::base::units::{GIB, KIB, MIB, human_bytes, parse_bytes};
@@ -32,6 +33,7 @@ pub use crate::tree::names as file_names;
 pub use crate::tree::seek_stats;
 pub use crate::tree::version::Version;
 pub use crate::txn::{item as transaction_item, prepared as prepared_record};
+pub use crate::values::{ValueFileReader, ValueFileWriter};
 pub use crate::wal::format::{
     FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
 };

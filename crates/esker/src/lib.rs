@@ -60,6 +60,7 @@ mod read;
 mod table;
 mod tree;
 mod txn;
+mod values;
 mod wal;
 mod write;
 
@@ -90,7 +91,8 @@ pub use observe::TracingListener;
 pub use observe::{Event, EventListener, Stall};
 pub use options::Options;
 pub use options::kinds::{
-    BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy, WalIo,
+    BlockLayout, CachePolicy, Compression, Durability, IndexSearch, MemtableKind, Policy,
+    ValueSeparation, WalIo,
 };
 pub use read::Slice;
 pub use read::scan::{DbIterator, KeyBounds};

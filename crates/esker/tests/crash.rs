@@ -13,7 +13,7 @@ use std::sync::Arc;
 use common::{bounded_options, files, image, in_order, pairs};
 use esker::fs::Fs;
 use esker::fs::MemFs;
-use esker::{Batch, Db, Durability, ErrorKind, KeyOrder, Options, WriteOptions};
+use esker::{Batch, Db, Durability, ErrorKind, KeyOrder, Options, ValueSeparation, WriteOptions};
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -153,11 +153,16 @@ fn damage_in_synced_log_record_is_reported() {
     assert!(error.path().is_some() && error.offset_bytes().is_some(), "{error}");
 }
 
-/// Returns the files of a small closed store with every kind of file, and its content.
+/// Returns the files of a small closed store with every kind of file of a store with default options,
+/// and its content.
 fn whole_store() -> (Vec<(String, Vec<u8>)>, Pairs) {
+    whole_store_with(bounded_options())
+}
+
+fn whole_store_with(options: Options) -> (Vec<(String, Vec<u8>)>, Pairs) {
     let fs: Arc<MemFs> = MemFs::new();
     let dir = Path::new("/db");
-    let options = Options { memtable_size_bytes: Some(4 << 10), ..bounded_options() };
+    let options = Options { memtable_size_bytes: Some(4 << 10), ..options };
     let db = Db::open_on(fs.clone(), dir, options).unwrap();
     for i in 0..60u32 {
         db.put(format!("key{:03}", i * 7 % 60), vec![b'a' + (i % 26) as u8; 40]).unwrap();
@@ -232,7 +237,14 @@ fn assert_same_or_tail(found: &Pairs, want: &Pairs, name: &str, at: usize) {
 
 #[test]
 fn truncated_or_missing_file_is_detected() {
-    let (all, want) = whole_store();
+    let separated =
+        Options { value_separation_min_bytes: ValueSeparation::From(0), ..bounded_options() };
+    for options in [bounded_options(), separated] {
+        check_cuts(whole_store_with(options));
+    }
+}
+
+fn check_cuts((all, want): (Vec<(String, Vec<u8>)>, Pairs)) {
     let dir = Path::new("/db");
     for index in 0..all.len() {
         let name = all[index].0.clone();
@@ -243,7 +255,8 @@ fn truncated_or_missing_file_is_detected() {
         missing.remove(index);
         let opened = Db::open_on(image(dir, &missing), dir, bounded_options());
         if let Ok(db) = opened {
-            assert!(name.ends_with(".sst"), "the missing file {name} was not reported");
+            let opens = name.ends_with(".sst") || name.ends_with(".val");
+            assert!(opens, "the missing file {name} was not reported");
             assert!(!db.verify(&mut |_, _| {}).unwrap().is_whole(), "{name}");
             assert!(db.iter().and_then(|i| i.collect::<esker::Result<Pairs>>()).is_err(), "{name}");
         }

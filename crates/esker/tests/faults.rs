@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use common::{pairs, tiny_options};
 use esker::fs::Fs;
-use esker::{Db, ErrorKind, Options, WriteOptions};
+use esker::{Db, ErrorKind, Options, ValueSeparation, WriteOptions};
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 
@@ -151,6 +151,12 @@ fn power_failure_at_any_operation_keeps_durable_writes() {
 #[test]
 fn power_failure_keeps_durable_writes_while_tables_are_written() {
     cut_power(&tiny_options(), 7);
+}
+
+#[test]
+fn power_failure_keeps_durable_writes_while_value_files_are_written() {
+    let value_separation_min_bytes = ValueSeparation::From(60);
+    cut_power(&Options { value_separation_min_bytes, ..tiny_options() }, 17);
 }
 
 /// Opens, writes and dies without closing. The machine continues.

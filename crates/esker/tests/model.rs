@@ -12,7 +12,7 @@ use std::sync::Arc;
 use common::{Pair, bounded_options};
 use esker::{
     BlockLayout, CachePolicy, Comparator, Compression, IndexSearch, KeyOrder, MemtableKind,
-    Options, Policy,
+    Options, Policy, ValueSeparation,
 };
 use esker_testkit::campaign::script::thresholds;
 use proptest::prelude::*;
@@ -96,6 +96,29 @@ fn custom_orders_match_sorted_list() {
 }
 
 #[test]
+fn separated_values_match_map() {
+    for (index, &policy) in Policy::ALL.iter().enumerate() {
+        for from in [0, 60] {
+            let options = Options {
+                policy,
+                block_layout: BlockLayout::ALL[index % 2],
+                value_separation_min_bytes: ValueSeparation::From(from),
+                ..bounded_options()
+            };
+            run(options, 900 + index as u64, 800, 2_500);
+        }
+    }
+    let order = KeyOrder::Custom(Arc::new(ByLength));
+    let value_separation_min_bytes = ValueSeparation::From(0);
+    run(
+        Options { key_order: order, value_separation_min_bytes, ..bounded_options() },
+        999,
+        300,
+        1_500,
+    );
+}
+
+#[test]
 fn policy_changes_while_store_is_used() {
     let mut pair = Pair::new(bounded_options(), 4242, 2_000);
     for round in 0..20 {
@@ -143,6 +166,11 @@ proptest! {
             base_rewrite_ratio,
             background_threads: Some(threads),
             frozen_memtables_max: 1 + (words[6] as u64 % 3),
+            value_separation_min_bytes: match words[6] % 4 {
+                0 => ValueSeparation::From(0),
+                1 => ValueSeparation::From(70),
+                _ => ValueSeparation::Off,
+            },
             ..bounded_options()
         };
         run(options, seed, 1_000, 1_500);

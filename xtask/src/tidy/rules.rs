@@ -179,7 +179,7 @@ pub const UNSAFE_FILES: &[&str] = &[
 pub const LAYERS: &[&[&str]] = &[
     &["base", "options", "metrics", "error", "codec", "observe", "perf"],
     &["fs"],
-    &["cache", "wal", "memtable", "table", "iter"],
+    &["cache", "wal", "memtable", "table", "values", "iter"],
     &["tree", "txn"],
     &["write", "flush", "compaction", "read"],
     &["db"],

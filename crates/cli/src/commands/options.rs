@@ -104,6 +104,9 @@ fn takes(spec: &OptionSpec) -> String {
         (Range::WholeOrAuto(low, high), "bytes") => {
             format!("{} to {}, or auto", size(*low), size(*high))
         }
+        (Range::WholeOrOff(low, high), "bytes") => {
+            format!("{} to {}, or off", size(*low), size(*high))
+        }
         (Range::WholeOrAuto(low, high), unit) => {
             format!("{} or auto", format!("{low} to {high} {unit}").trim_end())
         }

@@ -31,7 +31,7 @@ pub fn run(args: &VerifyArgs, global: &Global) -> Outcome {
         || {
             json!({
                 "ok": report.is_whole(), "files": report.files, "logs": report.logs, "bytes": report.bytes,
-                "entries": report.entries, "range_deletes": report.range_deletes,
+                "value_files": report.value_files, "entries": report.entries, "range_deletes": report.range_deletes,
                 "problems": problems,
             })
         },

@@ -153,7 +153,7 @@ fn values(name: &str) -> Vec<&'static str> {
         Some(Range::Words(words)) => words.clone(),
         Some(Range::Switch) => vec!["true", "false"],
         Some(Range::WholeOrAuto(..)) => vec!["auto"],
-        Some(Range::RealOrOff(..)) => vec!["off"],
+        Some(Range::RealOrOff(..) | Range::WholeOrOff(..)) => vec!["off"],
         _ => Vec::new(),
     }
 }

@@ -38,6 +38,9 @@ pub enum Kind {
     /// A put that expires. The value begins with the time ([`super::expiry`]). From that time on
     /// the entry acts as a tombstone.
     PutExpiring = 4,
+    /// A put whose value is in a value file, only in tables. The entry's value is a pointer
+    /// ([`super::separated`]).
+    PutSeparated = 5,
 }
 
 impl Kind {
@@ -49,6 +52,7 @@ impl Kind {
             2 => Some(Kind::RangeDelete),
             3 => Some(Kind::Merge),
             4 => Some(Kind::PutExpiring),
+            5 => Some(Kind::PutSeparated),
             _ => None,
         }
     }
@@ -61,6 +65,7 @@ impl Kind {
             || byte == Kind::Delete as u8
             || byte == Kind::Merge as u8
             || byte == Kind::PutExpiring as u8
+            || byte == Kind::PutSeparated as u8
     }
 
     /// Returns the kind of an entry of a memtable or a table, whose number on disk was checked.
@@ -72,6 +77,7 @@ impl Kind {
         match byte {
             3 => Kind::Merge,
             4 => Kind::PutExpiring,
+            5 => Kind::PutSeparated,
             _ => Kind::Delete,
         }
     }
@@ -154,7 +160,14 @@ mod tests {
 
     #[test]
     fn kinds_have_fixed_numbers_on_disk() {
-        let kinds = [Kind::Delete, Kind::Put, Kind::RangeDelete, Kind::Merge, Kind::PutExpiring];
+        let kinds = [
+            Kind::Delete,
+            Kind::Put,
+            Kind::RangeDelete,
+            Kind::Merge,
+            Kind::PutExpiring,
+            Kind::PutSeparated,
+        ];
         for (number, kind) in (0..).zip(kinds) {
             assert_eq!(Kind::from_u8(number), Some(kind));
             let of_entries = kind != Kind::RangeDelete;
@@ -162,8 +175,8 @@ mod tests {
             assert!(!of_entries || Kind::of_entry(number) == kind);
             assert_eq!(unpack(pack(7, kind)), Some((7, kind)));
         }
-        assert_eq!(Kind::from_u8(5), None);
-        assert!(!Kind::is_of_entries(5));
+        assert_eq!(Kind::from_u8(6), None);
+        assert!(!Kind::is_of_entries(6));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod range_delete;
 pub mod rate_limit;
 pub mod rows;
 pub mod runtime;
+pub mod separated;
 pub mod sync;
 pub mod thread_group;
 pub mod thread_number;

@@ -164,6 +164,8 @@ impl<'a> Ops<'a> {
         let key = self.reader.bytes().filter(|k| k.len() <= key_bytes_max)?;
         let value = match kind {
             Kind::Delete => &[][..],
+            // Only tables have pointers.
+            Kind::PutSeparated => return None,
             Kind::Put | Kind::Merge => {
                 self.reader.bytes().filter(|v| v.len() <= VALUE_BYTES_MAX)?
             }

@@ -98,7 +98,7 @@ pub fn run(plan: &Plan, context: JobContext<'_>) -> Result<(VersionEdit, JobStat
     let files = merge(plan, context)?;
     add_split_bounds(plan, &key_order, &files, &mut edit);
     for file in files {
-        stats.written_bytes += file.info.size_bytes;
+        stats.written_bytes += file.info.size_bytes + file.value_bytes;
         let reaches = file.info.range_deletes > 0;
         let hi = file.hi.or_else(|| plan.guard_hi.clone().filter(|_| reaches));
         let (level, lo) = (plan.output_level, None);
@@ -158,16 +158,21 @@ fn write_kept(
     stopped: &dyn Fn() -> bool,
 ) -> Result<()> {
     merged.seek_to_first()?;
-    let mut unchecked_bytes = 0;
+    let (mut unchecked_bytes, mut moved_bytes) = (0, 0);
     while merged.valid() {
         let (key, seqno, kind) = (merged.key(), merged.seqno(), merged.kind());
         // If any older data lies below, a put that no filter is asked about does not justify the
         // check of its key.
-        let is_checked = kind != Kind::Put || rewrite.has_filter();
+        let is_put = matches!(kind, Kind::Put | Kind::PutSeparated);
+        let is_checked = !is_put || rewrite.has_filter();
         let bottom = below.is_empty() || (is_checked && !below.holds(key));
         let entry = InputEntry { key, seqno, kind, value: merged.value(), bottom };
         rewrite.add(entry, output)?;
         unchecked_bytes += STOP_CHECK_ENTRY_BYTES + merged.key().len() + merged.value().len();
+        let moved = output.value_bytes();
+        // It begins at 0 again with each table.
+        unchecked_bytes += moved.saturating_sub(moved_bytes) as usize;
+        moved_bytes = moved;
         if unchecked_bytes >= STOP_CHECK_BYTES {
             unchecked_bytes = 0;
             if stopped() {

@@ -15,6 +15,7 @@ pub mod rest;
 pub mod space;
 #[cfg(test)]
 mod tests;
+pub mod values;
 
 use std::collections::HashMap;
 use std::sync::Arc;

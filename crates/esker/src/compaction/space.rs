@@ -180,9 +180,14 @@ pub fn measure(
 ) -> SpaceUse {
     let files = version.files();
     let table_bytes: u64 = files.iter().map(|file| file.info.size_bytes).sum();
+    // Tables of pointers are small, and what they keep alive is not.
+    let value_bytes: u64 =
+        files.iter().flat_map(|file| &file.info.values).map(|refs| refs.bytes).sum();
     let settled = SpaceUse { table_bytes, live_bytes: table_bytes, candidates: Vec::new() };
     let begin = begin_at(bound);
-    if table_bytes < version.space_bytes_min() || cannot_exceed(version, table_bytes, begin) {
+    if table_bytes.saturating_add(value_bytes) < version.space_bytes_min()
+        || cannot_exceed(version, table_bytes, begin)
+    {
         return settled;
     }
     newest_first(version).for_each(|fragment| open(fragment));

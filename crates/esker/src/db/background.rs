@@ -224,7 +224,7 @@ impl DbInner {
             ..VersionEdit::default()
         };
         for (tree, file) in files {
-            written += file.info.size_bytes;
+            written += file.info.size_bytes + file.value_bytes;
             edit.tree_mut(tree).added.push(level_zero_slice(file, order));
         }
         let created = created_tables(0, &edit);
@@ -284,6 +284,10 @@ impl DbInner {
                 Err(error) => {
                     for (_, file) in &files {
                         let _ = self.fs.remove(&names::table_path(&self.dir, file.number));
+                        // A flush points only to files of its own.
+                        for values in &file.info.values {
+                            let _ = self.fs.remove(&names::value_path(&self.dir, values.file));
+                        }
                     }
                     return Err(error);
                 }
@@ -331,7 +335,8 @@ impl DbInner {
         let due = self
             .pick_for_space(busy, true)
             .or_else(|| in_trees(&|version, limits| picker::pick(version, limits, busy)))
-            .or_else(|| self.pick_for_space(busy, false));
+            .or_else(|| self.pick_for_space(busy, false))
+            .or_else(|| self.pick_for_values(busy));
         if due.is_some() || !self.options.load().merge_on_seeks {
             return due;
         }
@@ -536,6 +541,11 @@ impl DbInner {
         for plan in crate::compaction::manual::plans(&version, &limits, lo, hi) {
             self.check_open()?;
             let plan = Plan { tree: tree.id, ..plan };
+            merged.opened.extend(self.compact(&plan)?.opened);
+        }
+        // The merges may have left garbage in value files.
+        while let Some(plan) = self.pick_for_values(&BusySet::default()) {
+            self.check_open()?;
             merged.opened.extend(self.compact(&plan)?.opened);
         }
         Ok(merged)

@@ -39,6 +39,9 @@ impl Db {
                 );
                 fs.hard_link(&from, &to).map_err(|e| Error::io(&to, "link a table", e))?;
             }
+            for file in inner.value_files_of(&forest) {
+                inner.link_values(&**fs, &file, dir)?;
+            }
             let edit = inner.edit_of_copy(&forest, catalog);
             inner.create_manifest(fs, edit, dir).map(drop)
         })

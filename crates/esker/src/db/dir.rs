@@ -102,6 +102,7 @@ impl DirListing {
         }
         let data = |e: &&DirEntry| {
             names::parse_table(&e.name).is_some()
+                || names::parse_value_file(&e.name).is_some()
                 || names::parse_log(&e.name).is_some() && e.len_bytes > 0
         };
         if let Some(entry) = self.entries.iter().find(data) {

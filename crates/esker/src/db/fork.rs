@@ -55,14 +55,14 @@ impl ForkOptions {
 pub struct ForkReport {
     /// Identity of the fork.
     pub store_id: u64,
-    /// Number of tables that the fork shares with the parent by hard links.
+    /// Number of tables and value files that the fork shares with the parent by hard links.
     pub linked_files: u64,
-    /// Size of these tables, in bytes.
+    /// Size of these files, in bytes.
     pub linked_bytes: u64,
-    /// Number of tables copied: the file system of the fork cannot link them, or the
+    /// Number of tables and value files copied: the file system of the fork cannot link them, or the
     /// writer of a store that is open read-only has removed them.
     pub copied_files: u64,
-    /// Size of these tables, in bytes.
+    /// Size of these files, in bytes.
     pub copied_bytes: u64,
 }
 
@@ -165,6 +165,16 @@ impl DbInner {
                     (report.copied_files + 1, report.copied_bytes + bytes);
             }
         }
+        for file in self.value_files_of(&forest) {
+            let copied = self.link_or_copy_values(&**fs, &file, dir)?;
+            let (files, bytes) = if copied.is_linked {
+                (&mut report.linked_files, &mut report.linked_bytes)
+            } else {
+                (&mut report.copied_files, &mut report.copied_bytes)
+            };
+            *files += 1;
+            *bytes += copied.bytes;
+        }
         let mut edit = self.edit_of_copy(&forest, catalog);
         if self.read_only {
             self.write_memtables(fs, dir, &mut edit)?;
@@ -211,6 +221,7 @@ impl DbInner {
                     now_ms: self.rules.clock.now_ms(),
                     live: self.live_keys(tree.id),
                     filter_level: None,
+                    values: None,
                     counters: &RewriteCounters::default(),
                 };
                 let files = flush::write_tables(memtable, &tree.order, rules, config)?;

@@ -51,6 +51,8 @@ mod threads;
 mod tree;
 mod trees;
 pub mod txn;
+mod value_copies;
+mod value_garbage;
 pub mod verify;
 mod wait;
 mod wal_preallocation;

@@ -28,6 +28,7 @@ use super::snapshot_list::SnapshotList;
 use super::state::{DbInner, Frozen, NextLog, Queue, WriteParams};
 use super::thread_roles::Threads;
 use super::tree::{Tree, known_orders, trees_of};
+use super::value_garbage::held_by;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::expiry::StoreClock;
@@ -291,6 +292,8 @@ fn open_existing(
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max);
+    versions.values().limit_open(open_files_max);
+    let tables = tables.with_values(versions.values().clone());
     let tables = Arc::new(tables.with_thresholds(options.thresholds));
     let trees = trees_of(versions.catalog(), &options, &tables);
     if read_only {
@@ -298,6 +301,7 @@ fn open_existing(
         for (tree, version) in trees.iter().zip(versions.current().trees()) {
             for file in version.files() {
                 tree.tables.get(&file)?;
+                file.values().iter().try_for_each(|values| values.reader().map(drop))?;
             }
         }
     }
@@ -497,6 +501,7 @@ impl DbInner {
             self.remove_strays()?;
         }
         self.refresh_debt();
+        self.measure_values();
         Ok(())
     }
 
@@ -522,7 +527,9 @@ impl DbInner {
 
     /// Removes unreferenced tables and manifests, which a crash left incomplete.
     fn remove_strays(&self) -> Result<()> {
-        let live: Vec<u64> = self.read_state.load().files().iter().map(|f| f.number).collect();
+        let files = self.read_state.load().files();
+        let live: Vec<u64> = files.iter().map(|f| f.number).collect();
+        let live_values = held_by(&files);
         let manifest = self.versions.lock().manifest_number();
         let counted = self.numbers.load(Ordering::Relaxed);
         for entry in list_dir(&*self.fs, &self.dir)?.entries {
@@ -530,7 +537,9 @@ impl DbInner {
             {
                 (Some(number), _) => names::is_reached(number, counted) && !live.contains(&number),
                 (_, Some(number)) => names::is_reached(number, manifest) && number != manifest,
-                _ => false,
+                _ => names::parse_value_file(&entry.name).is_some_and(|number| {
+                    names::is_reached(number, counted) && !live_values.contains_key(&number)
+                }),
             };
             if stray {
                 let path = self.dir.join(&entry.name);

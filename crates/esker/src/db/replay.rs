@@ -19,6 +19,7 @@ use super::dir::list_dir;
 use super::rules::{catalog_keys, note_kind};
 use super::table_output::{level_zero_slice, table_options};
 use super::tree::{Tree, fresh_memtables};
+use super::value_garbage::separated_min_bytes;
 use crate::base::checksum::checksum;
 use crate::base::key::SeqNo;
 use crate::base::keyspace_rules::KeyspaceRules;
@@ -36,6 +37,7 @@ use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
 use crate::tree::set::VersionSet;
+use crate::tree::value_output::ValueConfig;
 use crate::wal::{LogEnd, LogReader, LogRecord};
 use crate::write::writer_state::apply;
 
@@ -119,6 +121,7 @@ impl<'a> Spill<'a> {
                 now_ms: self.rules.clock.now_ms(),
                 live: catalog_keys(versions.catalog(), tree.id, self.options, self.rules),
                 filter_level: None,
+                values: None,
                 counters: &RewriteCounters::default(),
             };
             let files = flush::write_tables(memtable, &tree.order, rules, config)?;
@@ -152,6 +155,10 @@ impl<'a> Spill<'a> {
             opened: Some(Opened::new(&tree.tables)),
             over_others: true,
             pace: None,
+            values: ValueConfig::new(
+                separated_min_bytes(tree.options.load().value_separation_min_bytes),
+                tree.tables.values().clone(),
+            ),
         }
     }
 }
@@ -231,6 +238,7 @@ pub(super) fn replay(
     // Includes logs behind a gap, and files that a crash left incomplete: their names are taken
     // until they are removed.
     let used = logs.last().copied().max(numbered(names::parse_table).into_iter().max());
+    let used = used.max(numbered(names::parse_value_file).into_iter().max());
     let next_number = counted.max(used.map_or(0, |number| number + 1));
     // With a runtime, a store that is only open has no filter.
     let is_shared = options.runtime.is_some();

@@ -15,6 +15,7 @@ use crate::base::workers::NextJob;
 use crate::error::Result;
 use crate::observe::Event;
 use crate::tree::fragment::FileMeta;
+use crate::tree::value_files::ValueFile;
 
 /// Minimum time between the end of a round and the start of the next.
 const ROUND_PAUSE: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ struct Pace {
 }
 
 impl DbInner {
-    /// Main loop of the scrub thread: reads the tables by number, then the logs and the manifest,
+    /// Main loop of the scrub thread: reads the tables by number, the value files, then the logs and the manifest,
     /// and starts again.
     pub(super) fn scrub_loop(&self) {
         let mut pace = Pace { due: Instant::now(), owed_bytes: 0 };
@@ -34,7 +35,7 @@ impl DbInner {
         while self.wait_for_scrub(&mut pace, 0) {
             let Some((tree, file)) = self.table_after(last) else {
                 last = 0;
-                if !self.scrub_logs_and_manifest(&mut pace) {
+                if !self.scrub_values(&mut pace) || !self.scrub_logs_and_manifest(&mut pace) {
                     return;
                 }
                 self.counters.scrub_rounds.add(1);
@@ -77,6 +78,10 @@ impl DbInner {
             }
             None => {
                 state.last = 0;
+                for file in self.value_files_of(&self.versions.lock().current()) {
+                    let read = self.verify_values(&file, &mut count);
+                    self.note_scrub(read.map(|_| ()));
+                }
                 count(self.read_logs_and_manifest());
                 self.counters.scrub_rounds.add(1);
                 pause = ROUND_PAUSE;
@@ -91,6 +96,28 @@ impl DbInner {
     fn table_after(&self, last: u64) -> Option<(Arc<Tree>, Arc<FileMeta>)> {
         let forest = self.versions.lock().current();
         self.files_of(&forest).into_iter().find(|(_, file)| file.number > last)
+    }
+
+    /// Reads the value files; returns `false` when the store is closing.
+    fn scrub_values(&self, pace: &mut Pace) -> bool {
+        let mut last = 0;
+        let mut goes_on = true;
+        while goes_on && let Some(file) = self.value_file_after(last) {
+            last = file.number();
+            let read = self.verify_values(&file, &mut |bytes| {
+                self.counters.scrub_bytes.add(bytes);
+                goes_on = self.wait_for_scrub(pace, bytes);
+                goes_on
+            });
+            self.note_scrub(read.map(|_| ()));
+        }
+        goes_on
+    }
+
+    /// Returns the current value file with the smallest number above `last`.
+    fn value_file_after(&self, last: u64) -> Option<Arc<ValueFile>> {
+        let forest = self.versions.lock().current();
+        self.value_files_of(&forest).into_iter().find(|file| file.number() > last)
     }
 
     /// Reads the logs and the manifest; returns `false` when the store is closing.

@@ -1,5 +1,5 @@
-//! The bound on space: after each change of the tables, measures the trees, and keeps which
-//! compactions reclaim space for the compaction threads.
+//! The bound on space: after each change of the tables, measures the trees and the value files, and
+//! keeps which compactions reclaim space for the compaction threads.
 //!
 //! Invariants:
 //! * The threads that flush and compact measure. No caller of the store does.
@@ -12,7 +12,7 @@ use crate::compaction::space::{self, Moment};
 use crate::compaction::{BusySet, Plan};
 
 impl DbInner {
-    /// Measures the space of all trees with a bound.
+    /// Measures the space of all trees with a bound, and of the value files.
     pub(super) fn measure_space(&self) {
         let view = self.read_state.load();
         let (memtable_bytes, limit_bytes) = {
@@ -39,6 +39,7 @@ impl DbInner {
         }
         *self.space_bound.trees.lock() = measured;
         self.space_bound.debt_bytes.store(debt_bytes, Ordering::Relaxed);
+        self.measure_values();
     }
 
     /// Returns the next compaction that reclaims space: of a tree that exceeds its bound with

@@ -2,6 +2,8 @@
 //!
 //! Invariant: the debt is 0 while no compaction would reclaim space.
 
+use arc_swap::ArcSwap;
+
 use crate::base::keyspace::TreeId;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +16,17 @@ pub(crate) struct SpaceBound {
     pub(super) trees: Mutex<Vec<(TreeId, f64, SpaceUse)>>,
     /// The debt that the surplus stands for, in bytes.
     pub(super) debt_bytes: AtomicU64,
+    /// The garbage in value files.
+    pub(super) values: ValueGarbage,
+}
+
+/// What the last measurement of the value files found. [`super::value_garbage`] measures.
+#[derive(Default)]
+pub(crate) struct ValueGarbage {
+    /// Held while the value files are measured.
+    pub(super) measuring: Mutex<()>,
+    /// Numbers of the files whose values must move, the worst first.
+    pub(super) worst_first: ArcSwap<Vec<u64>>,
 }
 
 impl SpaceBound {

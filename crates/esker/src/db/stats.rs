@@ -48,6 +48,7 @@ impl DbInner {
         let counters = &self.counters;
         let cache = self.cache.stats();
         let files = read_state.files();
+        let values = self.value_totals(&files);
         let mut metrics = Metrics {
             levels: self.level_metrics(&read_state),
             memory: MemoryMetrics {
@@ -95,6 +96,9 @@ impl DbInner {
             last_seqno: self.visible_seqno(),
             table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
             table_files: files.len() as u64,
+            value_bytes: values.bytes,
+            value_live_bytes: values.live_bytes,
+            value_files: values.files,
             hints: self.hints.load().len() as u64,
             hint_jumps: self.hints.load().jumps.get(),
             scrub_bytes: counters.scrub_bytes.get(),

@@ -36,6 +36,7 @@ impl DbInner {
             opened: Some(Opened::new(&tree.tables)),
             over_others: level == 0,
             pace: self.output_pace(level == 0),
+            values: self.value_config(tree),
         }
     }
 }
@@ -58,7 +59,7 @@ impl DbInner {
 
 /// Returns the slice of a new file of level 0.
 pub(super) fn level_zero_slice(file: NewFile, order: u64) -> AddedSlice {
-    let NewFile { number, info, hi } = file;
+    let NewFile { number, info, hi, .. } = file;
     AddedSlice { level: 0, order, file: AddedFile::New { number, info }, lo: None, hi }
 }
 

@@ -65,6 +65,7 @@ impl DbInner {
             live: self.live_keys(tree),
             filter_level: filter_level.filter(|_| self.has_filter(tree)),
             counters: &self.counters.rewrites,
+            values: Some(self.tables.values().clone()),
         }
     }
 

@@ -21,9 +21,11 @@ use crate::wal::{LogEnd, LogReader};
 pub struct VerifyReport {
     /// Number of table files read.
     pub files: u64,
+    /// Number of value files read.
+    pub value_files: u64,
     /// Number of logs read.
     pub logs: u64,
-    /// Bytes read from tables, logs and the manifest.
+    /// Bytes read from tables, value files, logs and the manifest.
     pub bytes: u64,
     /// Number of entries in tables, including old versions and tombstones.
     pub entries: u64,
@@ -48,8 +50,9 @@ impl VerifyReport {
 }
 
 impl Db {
-    /// Reads every byte of every table, of the logs and of the manifest, past the cache. Calls
-    /// `progress` with (bytes done, total bytes of tables) after each file.
+    /// Reads every byte of every table, of the value files, of the logs and of the manifest, past the
+    /// cache. Calls `progress` with (bytes done, total bytes of tables and value files) after each
+    /// file.
     ///
     /// # Errors
     /// `Closed`. `Io` when the directory cannot be listed. Problems of single files are in the
@@ -59,7 +62,9 @@ impl Db {
         inner.check_open()?;
         let forest = inner.versions.lock().current();
         let files = inner.files_of(&forest);
-        let all: u64 = files.iter().map(|(_, f)| f.info.size_bytes).sum();
+        let values = inner.value_files_of(&forest);
+        let value_bytes = values.iter().filter_map(|file| file.size_bytes().ok()).sum::<u64>();
+        let all = files.iter().map(|(_, f)| f.info.size_bytes).sum::<u64>() + value_bytes;
         let mut report = VerifyReport::default();
         for (tree, file) in files {
             match inner.verify_table(&tree, &file, &mut |_| true) {
@@ -72,6 +77,12 @@ impl Db {
             report.files += 1;
             report.bytes += file.info.size_bytes;
             progress(report.bytes, all);
+        }
+        for file in values {
+            report.value_files += 1;
+            let read = inner.verify_values(&file, &mut |_| true);
+            report.take(read.and_then(|_| file.size_bytes()));
+            progress(report.bytes.min(all), all);
         }
         report.take(inner.verify_manifest());
         for number in inner.log_numbers()? {

@@ -1,5 +1,5 @@
-//! The pairs of a visible cursor that are neither plain puts nor tombstones: puts that expire, and
-//! keys with merge operands.
+//! The pairs of a visible cursor that are neither plain puts nor tombstones: puts that expire, puts
+//! whose value is in a value file, and keys with merge operands.
 //!
 //! Invariants: after a merge of operands, the pair is saved. Going forward, the source is then on
 //! an older version of the same key or on the next key. Going backward, it is on the last version
@@ -41,6 +41,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// one. The cursor must be valid.
     pub fn time_ms(&self) -> Option<u64> {
         let time_ms = match self.place {
+            Place::Separated => return None,
             // The rows of a batch do not expire.
             _ if self.is_in_batch() => return None,
             Place::Source => return None,
@@ -53,7 +54,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Returns the key of a pair that is not simply the source's.
     #[cold]
     pub(super) fn special_key(&self) -> &[u8] {
-        if self.place == Place::Expiring { self.source.key() } else { &self.saved_key }
+        if self.place == Place::Saved { &self.saved_key } else { self.source.key() }
     }
 
     /// Returns the value of a pair that is not simply the source's.
@@ -65,7 +66,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Makes the source's version `seqno`, a merge operand or a put that expires, the current pair.
+    /// Makes the source's version `seqno`, neither a plain put nor a tombstone, the current pair.
     /// Returns `false` if the pair is invisible; the source has not moved then.
     #[cold]
     pub(super) fn settle_special(&mut self, seqno: SeqNo, kind: Kind) -> Result<bool> {
@@ -80,6 +81,10 @@ impl<C: Cursor> VisibleCursor<C> {
                 return Ok(false);
             }
             self.place = Place::Expiring;
+        } else if kind == Kind::PutSeparated {
+            let value = self.resolver.read_value(self.source.key(), self.source.value())?;
+            copy_into(&mut self.saved_value, &value);
+            self.place = Place::Separated;
         } else {
             let merged = self.merge_versions();
             self.valid = self.has_failed;
@@ -91,7 +96,7 @@ impl<C: Cursor> VisibleCursor<C> {
         Ok(true)
     }
 
-    /// Makes the saved version, a merge operand or a put that expires, the current pair. Returns
+    /// Makes the saved version, neither a plain put nor a tombstone, the current pair. Returns
     /// `false` if the pair is invisible.
     #[cold]
     pub(super) fn settle_special_backward(&mut self, kind: Kind) -> Result<bool> {
@@ -104,6 +109,11 @@ impl<C: Cursor> VisibleCursor<C> {
                 return Ok(false);
             }
             self.saved_value.drain(..TIME_BYTES.min(self.saved_value.len()));
+            return Ok(true);
+        }
+        if kind == Kind::PutSeparated {
+            let value = self.resolver.read_value(&self.saved_key, &self.saved_value)?;
+            copy_into(&mut self.saved_value, &value);
             return Ok(true);
         }
         // The operands are merged from the newest version on.
@@ -166,6 +176,11 @@ impl<C: Cursor> VisibleCursor<C> {
                 continue;
             }
             let stored = self.source.value();
+            if kind == Kind::PutSeparated {
+                let value = self.resolver.read_value(self.source.key(), stored)?;
+                copy_into(&mut self.saved_value, &value);
+                return Ok(true);
+            }
             let (time_ms, value) =
                 if kind == Kind::Put { (expiry::NEVER_MS, stored) } else { expiry::split(stored) };
             if self.resolver.is_expired(time_ms) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::base::keyspace::PREFIX_BYTES;
 use crate::base::keyspace_rules::KeyspaceRules;
+use crate::base::separated::{ReadValues, ValueBytes};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Number of operands of one key that make a long chain. Reads of such a key are slow.
@@ -81,6 +82,8 @@ pub struct Resolver {
     /// The prefix of the keys that the read is about. Other keys are not resolved: the read only
     /// sees that it has reached them.
     own_prefix: Option<[u8; PREFIX_BYTES]>,
+    /// Reads separated values. `None`: no table has any.
+    values: Option<Arc<dyn ReadValues>>,
 }
 
 impl Resolver {
@@ -98,6 +101,19 @@ impl Resolver {
     /// Limits the resolver to keys that begin with `prefix`.
     pub fn limit_to(&mut self, prefix: [u8; PREFIX_BYTES]) {
         self.own_prefix = Some(prefix);
+    }
+
+    /// Sets how separated values are read.
+    pub fn set_values(&mut self, values: Arc<dyn ReadValues>) {
+        self.values = Some(values);
+    }
+
+    /// Returns the separated value of the stored key `key` to which `pointer` points.
+    ///
+    /// # Errors
+    /// As [`ReadValues::read_value`].
+    pub fn read_value(&self, key: &[u8], pointer: &[u8]) -> Result<ValueBytes> {
+        read_value(self.values.as_deref(), key, pointer)
     }
 
     /// Returns whether no value is made of `key`.
@@ -144,6 +160,21 @@ pub fn merge(
 ) -> Result<()> {
     let Some(operator) = &rules.operator else { return Err(no_operator()) };
     operator.full_merge(rules.user_key(key), existing, &operands.oldest_first(), out)
+}
+
+/// Reads a separated value by `values`.
+pub(super) fn read_value(
+    values: Option<&dyn ReadValues>,
+    key: &[u8],
+    pointer: &[u8],
+) -> Result<ValueBytes> {
+    match values {
+        Some(values) => values.read_value(Some(key), pointer),
+        None => Err(Error::new(
+            ErrorKind::Corruption,
+            "an entry points to a value file, but no table of the store names one",
+        )),
+    }
 }
 
 #[cold]

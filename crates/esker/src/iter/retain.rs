@@ -86,7 +86,9 @@ impl Retain {
         }
         match kind {
             Kind::Delete if bottom && stripe == 0 => Decision::Drop,
-            Kind::Put | Kind::PutExpiring if self.may_be_zero(stripe, bottom) => {
+            Kind::Put | Kind::PutExpiring | Kind::PutSeparated
+                if self.may_be_zero(stripe, bottom) =>
+            {
                 Decision::KeepWithSeqnoZero
             }
             _ => Decision::Keep,

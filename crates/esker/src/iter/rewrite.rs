@@ -26,6 +26,7 @@ use crate::base::keyspace::LiveKeys;
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeletes;
+use crate::base::separated::{ReadValues, ValueBytes};
 use crate::error::Result;
 use crate::metrics::RewriteCounters;
 
@@ -43,6 +44,8 @@ pub struct RewriteRules<'a> {
     pub live: LiveKeys,
     /// The level that compaction filters are told. `None`: they are not asked.
     pub filter_level: Option<usize>,
+    /// Reads separated values, for operators and filters. `None`: the inputs have none.
+    pub values: Option<Arc<dyn ReadValues>>,
     /// Counters of what the rewrite does.
     pub counters: &'a RewriteCounters,
 }
@@ -87,6 +90,7 @@ pub struct Rewrite<'a> {
     /// The filter that was asked last.
     filter: Option<StartedFilter>,
     counters: &'a RewriteCounters,
+    values: Option<Arc<dyn ReadValues>>,
     chain: Chain,
     /// Buffer for merged values.
     merged: Vec<u8>,
@@ -161,7 +165,7 @@ impl<'a> Rewrite<'a> {
         range_deletes: Arc<RangeDeletes>,
     ) -> Rewrite<'a> {
         let retain = Retain::new(order.clone(), rules.seqnos(), range_deletes);
-        let RewriteRules { snapshots, now_ms, live, filter_level, counters } = rules;
+        let RewriteRules { snapshots, now_ms, live, filter_level, counters, values } = rules;
         let times_ms = snapshots.iter().map(|snapshot| snapshot.at_ms).collect();
         let (filter, chain, merged) = (None, Chain::default(), Vec::new());
         Rewrite {
@@ -173,6 +177,7 @@ impl<'a> Rewrite<'a> {
             filter_level,
             filter,
             counters,
+            values,
             chain,
             merged,
         }
@@ -320,10 +325,15 @@ impl<'a> Rewrite<'a> {
         decision: Decision,
         out: &mut impl EntrySink,
     ) -> Result<bool> {
+        let separated;
         let base = match (kind, decision) {
             // Hidden by a range tombstone, or a tombstone.
             (_, Decision::Drop) | (Kind::Delete, _) => Base::None,
             (Kind::Put, _) => Base::Value(entry.value),
+            (Kind::PutSeparated, _) => {
+                separated = self.read_value(entry.key, entry.value)?;
+                Base::Value(&separated)
+            }
             _ => Base::Unknown,
         };
         self.write_chain(base, entry.bottom, out)
@@ -430,10 +440,15 @@ impl<'a> Rewrite<'a> {
         }
     }
 
+    /// Returns a separated value.
+    fn read_value(&self, key: &[u8], pointer: &[u8]) -> Result<ValueBytes> {
+        super::operands::read_value(self.values.as_deref(), key, pointer)
+    }
+
     /// Writes a put, as far as the compaction filter agrees.
     fn put(&mut self, put: NewPut<'_>, out: &mut impl EntrySink) -> Result<()> {
         let seqno = if put.is_zero { 0 } else { put.seqno };
-        match self.ask_filter(&put) {
+        match self.ask_filter(&put)? {
             FilterDecision::Keep => out.add(put.key, seqno, put.kind, put.value),
             FilterDecision::Remove if put.bottom && put.stripe == 0 => Ok(()),
             FilterDecision::Remove => out.add(put.key, put.seqno, Kind::Delete, &[]),
@@ -441,19 +456,27 @@ impl<'a> Rewrite<'a> {
                 let time = put.value.get(..TIME_BYTES).unwrap_or_default();
                 out.add(put.key, seqno, put.kind, &[time, &value[..]].concat())
             }
-            FilterDecision::Replace(value) => out.add(put.key, seqno, put.kind, &value),
+            FilterDecision::Replace(value) => out.add(put.key, seqno, Kind::Put, &value),
         }
     }
 
     /// Asks the compaction filter about a put that no snapshot sees.
-    fn ask_filter(&mut self, put: &NewPut<'_>) -> FilterDecision {
+    fn ask_filter(&mut self, put: &NewPut<'_>) -> Result<FilterDecision> {
         let Some(level) = self.filter_level.filter(|_| put.stripe == self.times_ms.len()) else {
-            return FilterDecision::Keep;
+            return Ok(FilterDecision::Keep);
         };
-        let Some(rules) = self.live.rules(put.key) else { return FilterDecision::Keep };
-        let Some(filter) = &rules.filter else { return FilterDecision::Keep };
-        let is_expiring = put.kind == Kind::PutExpiring;
-        let value = if is_expiring { expiry::split(put.value).1 } else { put.value };
+        let Some(rules) = self.live.rules(put.key) else { return Ok(FilterDecision::Keep) };
+        let Some(filter) = &rules.filter else { return Ok(FilterDecision::Keep) };
+        let separated;
+        let value = match put.kind {
+            Kind::PutExpiring => expiry::split(put.value).1,
+            Kind::PutSeparated => {
+                let values = self.values.as_deref();
+                separated = super::operands::read_value(values, put.key, put.value)?;
+                &separated
+            }
+            _ => put.value,
+        };
         let started = match self.filter.take().filter(|started| started.is_of(filter)) {
             Some(started) => Ok(started),
             None => StartedFilter::start(filter),
@@ -468,10 +491,10 @@ impl<'a> Rewrite<'a> {
                 "a compaction filter replaced a value by one over 1 GiB; the value stays"
                     .to_string()
             }
-            Ok(FilterDecision::Keep) => return FilterDecision::Keep,
+            Ok(FilterDecision::Keep) => return Ok(FilterDecision::Keep),
             Ok(changed) => {
                 self.counters.filtered.add(1);
-                return changed;
+                return Ok(changed);
             }
             Err(problem) => {
                 self.filter_level = None;
@@ -479,7 +502,7 @@ impl<'a> Rewrite<'a> {
             }
         };
         self.counters.note_problem(problem);
-        FilterDecision::Keep
+        Ok(FilterDecision::Keep)
     }
 }
 

@@ -71,8 +71,7 @@ pub struct VisibleCursor<C: Cursor> {
     pub(super) operands: Operands,
     /// Invisible keys in a row before `skips` is used. [`u64::MAX`] without skip state.
     lookup_at: u64,
-    /// Start value of `lookup_at` with skip state, and number of further invisible keys before each
-    /// next lookup.
+    /// Start value of `lookup_at` with skip state, and invisible keys between two lookups.
     tombstones_min: u64,
     tombstones_step: u64,
     pub(super) skips: Option<Box<SkipState>>,
@@ -85,6 +84,8 @@ pub(super) enum Place {
     Source,
     /// The source is on the current pair, whose stored value begins with its time of expiry.
     Expiring,
+    /// The source is on it, and its value, which was read from a value file, is saved.
+    Separated,
     /// The current pair is a copy. The source is elsewhere.
     Saved,
 }
@@ -182,8 +183,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.operands.clear();
     }
 
-    /// Enables `hints` with `since` up to `as_of` ([`super::hints`]). A move ends unpositioned
-    /// after `lookups_max` lookups.
+    /// Enables `hints` with `since` up to `as_of`. A move ends after `lookups_max` lookups.
     pub fn set_hints(&mut self, hints: Arc<Hints>, as_of: SeqNo, lookups_max: u64) {
         let (lookups, stopped_at, skipped) = (0, None, 0);
         self.skips =

@@ -224,7 +224,7 @@ pub struct Metrics {
     pub log_syncs: u64,
     /// Flushes of a memtable.
     pub flushes: u64,
-    /// Bytes of tables written by flushes.
+    /// Bytes of tables and value files written by flushes.
     pub flush_bytes: u64,
     /// Ingests and bulk loads that installed tables.
     pub ingests: u64,
@@ -232,7 +232,7 @@ pub struct Metrics {
     pub ingested_bytes: u64,
     /// Compactions that wrote files.
     pub compactions: u64,
-    /// Bytes of tables written by compactions.
+    /// Bytes of tables and value files written by compactions.
     pub compaction_bytes: u64,
     /// Bytes of tables read by compactions.
     pub compaction_read_bytes: u64,
@@ -276,6 +276,12 @@ pub struct Metrics {
     pub table_bytes: u64,
     /// Table files.
     pub table_files: u64,
+    /// Bytes of value files.
+    pub value_bytes: u64,
+    /// Bytes of the records in value files that tables point to.
+    pub value_live_bytes: u64,
+    /// Number of value files.
+    pub value_files: u64,
     /// Empty-range hints: key ranges without visible keys, which scans skip.
     pub hints: u64,
     /// Jumps of scans over these ranges.

@@ -124,7 +124,7 @@ rows! {
         flushes, "esker_flushes", counter, "",
             "Flushes of memtables.";
         flush_bytes, "esker_flush_bytes", counter, "bytes",
-            "Bytes of tables written by flushes.";
+            "Bytes of tables and value files written by flushes.";
         ingests, "esker_ingests", counter, "",
             "Ingests and bulk loads that installed tables.";
         ingested_bytes, "esker_ingested_bytes", counter, "bytes",
@@ -132,7 +132,7 @@ rows! {
         compactions, "esker_compactions", counter, "",
             "Compactions that wrote files.";
         compaction_bytes, "esker_compaction_bytes", counter, "bytes",
-            "Bytes of tables written by compactions.";
+            "Bytes of tables and value files written by compactions.";
         compaction_read_bytes, "esker_compaction_read_bytes", counter, "bytes",
             "Bytes of tables read by compactions.";
         rest_compactions, "esker_rest_compactions", counter, "",
@@ -159,6 +159,12 @@ rows! {
             "Bytes of table files.";
         table_files, "esker_table_files", gauge, "",
             "Table files.";
+        value_bytes, "esker_value_bytes", gauge, "bytes",
+            "Bytes of value files.";
+        value_live_bytes, "esker_value_live_bytes", gauge, "bytes",
+            "Bytes of the records in value files that tables point to.";
+        value_files, "esker_value_files", gauge, "",
+            "Value files.";
         hints, "esker_hints", gauge, "",
             "Empty-range hints: key ranges without visible keys, which scans skip.";
         hint_jumps, "esker_hint_jumps", gauge, "",

@@ -47,6 +47,17 @@ macro_rules! words {
     };
 }
 
+/// From which length on values are kept in value files instead of tables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ValueSeparation {
+    /// All values are in tables.
+    #[default]
+    Off,
+    /// Values of at least this many bytes are in value files.
+    From(u64),
+}
+
 words! {
     /// Durability of a write.
     Durability {

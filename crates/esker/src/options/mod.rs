@@ -51,6 +51,7 @@ pub const OF_KEYSPACES: &[&str] = &[
     "compression_upper",
     "compression_level",
     "compression_dictionary_max_bytes",
+    "value_separation_min_bytes",
     "filter_bits_per_key",
     "file_size_max_bytes",
     "policy",

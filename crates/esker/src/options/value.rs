@@ -15,6 +15,8 @@ pub enum Range {
     Whole(u64, u64),
     /// A whole number in the closed range, or `auto`.
     WholeOrAuto(u64, u64),
+    /// A whole number in the closed range, or `off`.
+    WholeOrOff(u64, u64),
     /// A number in the closed range.
     Real(f64, f64),
     /// A number in the closed range, or `off`.
@@ -34,7 +36,7 @@ impl Range {
         let Measure::Number(n) = measure else { return true };
         match self {
             Range::Switch | Range::Words(_) => true,
-            Range::Whole(lo, hi) | Range::WholeOrAuto(lo, hi) => {
+            Range::Whole(lo, hi) | Range::WholeOrAuto(lo, hi) | Range::WholeOrOff(lo, hi) => {
                 *lo as f64 <= *n && *n <= *hi as f64
             }
             Range::Real(lo, hi) | Range::RealOrOff(lo, hi) => lo <= n && n <= hi,
@@ -49,6 +51,7 @@ impl std::fmt::Display for Range {
             Range::Words(words) => write!(f, "{}", words.join(", ")),
             Range::Whole(lo, hi) => write!(f, "{lo} to {hi}"),
             Range::WholeOrAuto(lo, hi) => write!(f, "{lo} to {hi}, auto"),
+            Range::WholeOrOff(lo, hi) => write!(f, "{lo} to {hi}, off"),
             Range::Real(lo, hi) => write!(f, "{lo} to {hi}"),
             Range::RealOrOff(lo, hi) => write!(f, "{lo} to {hi}, off"),
         }
@@ -113,6 +116,31 @@ impl OptionValue for Option<u64> {
     }
     fn measure(&self) -> Measure {
         self.map_or(Measure::Any, |v| Measure::Number(v as f64))
+    }
+}
+
+impl OptionValue for ValueSeparation {
+    fn parse(text: &str) -> Option<ValueSeparation> {
+        if text.trim().eq_ignore_ascii_case("off") {
+            Some(ValueSeparation::Off)
+        } else {
+            parse_bytes(text).map(ValueSeparation::From)
+        }
+    }
+    fn print(&self) -> String {
+        match self {
+            ValueSeparation::Off => "off".to_string(),
+            ValueSeparation::From(bytes) => bytes.to_string(),
+        }
+    }
+    fn range(lo: f64, hi: f64) -> Range {
+        Range::WholeOrOff(lo as u64, hi as u64)
+    }
+    fn measure(&self) -> Measure {
+        match self {
+            ValueSeparation::Off => Measure::Any,
+            ValueSeparation::From(bytes) => Measure::Number(*bytes as f64),
+        }
     }
 }
 

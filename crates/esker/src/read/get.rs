@@ -52,8 +52,8 @@ pub enum Found<'v> {
     Table(TableHitRef<'v>),
     /// A put that expires, in a memtable.
     Expiring(MemHit<'v>),
-    /// A value made of merge operands.
-    Merged(Arc<[u8]>),
+    /// A value made of merge operands, or read from a value file.
+    Made(Slice),
 }
 
 impl Found<'_> {
@@ -64,7 +64,7 @@ impl Found<'_> {
             Found::Memtable(hit) => hit.value(),
             Found::Table(hit) => hit.value(),
             Found::Expiring(hit) => expiry::split(hit.value()).1,
-            Found::Merged(value) => value,
+            Found::Made(value) => value,
         }
     }
 
@@ -75,7 +75,7 @@ impl Found<'_> {
             Found::Memtable(hit) => hit.pin().into(),
             Found::Table(hit) => hit.pin().into(),
             Found::Expiring(hit) => Slice::expiring(hit.pin()),
-            Found::Merged(value) => value.into(),
+            Found::Made(value) => value,
         }
     }
 
@@ -85,7 +85,7 @@ impl Found<'_> {
         match self {
             Found::Memtable(hit) | Found::Expiring(hit) => (hit.seqno, hit.kind),
             Found::Table(hit) => (hit.row.seqno(), hit.row.kind()),
-            Found::Merged(_) => (0, Kind::Put),
+            Found::Made(_) => (0, Kind::Put),
         }
     }
 
@@ -123,7 +123,8 @@ impl<'v> Lookup<'v> {
         }
     }
 
-    /// Same, for a visible version that is a merge operand or a put that expires.
+    /// Same, for a visible version that is neither a plain put nor a tombstone. An operand and a
+    /// separated value are left to [`Lookup::get_merged`]: they may need files.
     #[cold]
     #[inline(never)]
     fn if_unexpired<R>(

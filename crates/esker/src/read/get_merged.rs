@@ -1,5 +1,5 @@
-//! Get of a key whose newest version is a merge operand: collects the versions that its value
-//! depends on, newest first, and merges them.
+//! Get of a key whose newest version is a merge operand or has its value in a value file: collects the
+//! versions that its value depends on, newest first, and merges them.
 //!
 //! Invariants: as for other gets, the sources are searched from the newest to the oldest, and a
 //! range tombstone found on the way hides every older version. The result of a long chain of
@@ -8,11 +8,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::ReadState;
 use super::get::{Found, Lookup};
+use super::{ReadState, Slice};
 use crate::base::cursor::Cursor;
 use crate::base::expiry;
 use crate::base::key::{Kind, SeqNo};
+use crate::base::separated::ReadValues;
 use crate::error::Result;
 use crate::iter::operands::{self, LONG_CHAIN, Operands};
 use crate::iter::same_key;
@@ -24,7 +25,7 @@ use crate::table::{TableGet, key_hash};
 struct Versions<'v> {
     operands: Operands,
     /// The value below the operands.
-    existing: Option<Vec<u8>>,
+    existing: Option<Slice>,
     /// Number of the newest range tombstone over the key so far.
     covered: SeqNo,
     /// The newest operand, if it is in a memtable: the memtable, and the sequence number.
@@ -35,7 +36,7 @@ struct Versions<'v> {
 
 impl<'v> Lookup<'v> {
     /// Returns the result of `take` on the value of `key` in `read_state`, whose newest version is
-    /// a merge operand. May read files.
+    /// a merge operand or a separated value. May read files.
     ///
     /// # Errors
     /// `Incompatible` when the merge operator is missing, `InvalidArgument` when it fails or
@@ -54,8 +55,8 @@ impl<'v> Lookup<'v> {
         }
         let Versions { operands, existing, newest, is_timed, .. } = versions;
         if operands.is_empty() {
-            // The newest version was an operand a moment ago, so this is not reached.
-            return Ok(existing.map(|value| take(Found::Merged(value.into()))));
+            // The newest version has its value in a value file.
+            return Ok(existing.map(|value| take(Found::Made(value))));
         }
         let mut merged = Vec::new();
         operands::merge(self.rules, key, existing.as_deref(), &operands, &mut merged)?;
@@ -66,7 +67,7 @@ impl<'v> Lookup<'v> {
         {
             memtable.merged.keep(key, key_hash(key), seqno, &merged);
         }
-        Ok(Some(take(Found::Merged(merged))))
+        Ok(Some(take(Found::Made(merged.into()))))
     }
 
     fn collect_in_memtables(
@@ -93,7 +94,7 @@ impl<'v> Lookup<'v> {
                 {
                     // The version of the known value, and everything below it.
                     let is_hidden = versions.covered > known.seqno;
-                    versions.existing = (!is_hidden).then(|| known.value.to_vec());
+                    versions.existing = (!is_hidden).then(|| known.value.clone().into());
                     return Ok(ControlFlow::Break(()));
                 }
                 if kind == Kind::Merge && versions.newest.is_none() {
@@ -128,6 +129,13 @@ impl<'v> Lookup<'v> {
                 let hit = table.get_past_filter(key, seqno, self.fill_cache, None)?;
                 let TableGet::Found(hit) = hit else { break };
                 let version = (hit.row.seqno(), hit.row.kind());
+                if version.1 == Kind::PutSeparated && version.0 >= versions.covered {
+                    let is_exact = self.tables.config().order.equal_keys_are_identical();
+                    let values = self.tables.values();
+                    let value = values.read_value(is_exact.then_some(key), hit.value())?;
+                    versions.existing = Some(Slice::separated(value));
+                    return Ok(());
+                }
                 if self.add(versions, version, hit.value()).is_break() {
                     return Ok(());
                 }
@@ -155,7 +163,7 @@ impl<'v> Lookup<'v> {
         let (time_ms, value) =
             if kind == Kind::Put { (expiry::NEVER_MS, stored) } else { expiry::split(stored) };
         if !self.is_expired(time_ms) {
-            versions.existing = Some(value.to_vec());
+            versions.existing = Some(Slice::copied(value));
         }
         ControlFlow::Break(())
     }

@@ -88,9 +88,12 @@ impl PooledIterGuard {
     pub fn new(
         read_state: Arc<ReadState>,
         tables: &Arc<Tables>,
-        (seqno, resolver, deletes): (SeqNo, Resolver, Option<Box<RangeDeleteView>>),
+        (seqno, mut resolver, deletes): (SeqNo, Resolver, Option<Box<RangeDeleteView>>),
         fill_cache: bool,
     ) -> Result<PooledIterGuard> {
+        if tables.values().is_used() {
+            resolver.set_values(tables.values().clone());
+        }
         let spare = read_state.iter_pool.take();
         let mut kept = match spare.filter(|kept| kept.fits(&read_state, tables, fill_cache)) {
             Some(kept) => kept,

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use crate::base::expiry;
 use crate::base::keyspace::TreeId;
 use crate::base::range_delete::RangeDeleteView;
+use crate::base::separated::ValueBytes;
 use crate::error::Result;
 use crate::memtable::{MemSlice, Memtable, Memtables};
 use crate::table::BlockSlice;
@@ -200,12 +201,19 @@ enum Pinned {
     Expiring(MemSlice),
     /// A copy: a value made of merge operands, or the value of a write that is not committed.
     Owned(Arc<[u8]>),
+    /// A value from a value file.
+    Separated(ValueBytes),
 }
 
 impl Slice {
     /// Wraps the stored value of a put that expires.
     pub(crate) fn expiring(stored: MemSlice) -> Slice {
         Slice(Pinned::Expiring(stored))
+    }
+
+    /// Wraps a value from a value file.
+    pub(crate) fn separated(value: ValueBytes) -> Slice {
+        Slice(Pinned::Separated(value))
     }
 
     /// Returns a slice that holds a copy of `value`.
@@ -242,6 +250,7 @@ impl Deref for Slice {
             Pinned::Block(slice) => slice,
             Pinned::Expiring(stored) => expiry::split(stored).1,
             Pinned::Owned(value) => value,
+            Pinned::Separated(value) => value,
         }
     }
 }

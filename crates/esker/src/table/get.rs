@@ -38,7 +38,8 @@ pub enum TableGet<T> {
     Absent,
     /// The result needs I/O: a block is not in the cache, or the table is not open.
     NeedsIo,
-    /// The newest version is a merge operand: the result needs older versions.
+    /// The newest version is a merge operand or has its value in a value file: the result needs older
+    /// versions or that file.
     Merge,
 }
 

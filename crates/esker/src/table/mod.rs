@@ -42,6 +42,7 @@ pub use crate::base::filter_policy::FilterPolicy;
 use crate::base::key::SeqNo;
 use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
+use crate::base::separated::ValueRefs;
 use crate::cache::BlockCache;
 use crate::fs::Fs;
 use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
@@ -166,6 +167,8 @@ pub struct TableInfo {
     /// Hash of all entries and range tombstones in order. Equal content has an equal hash in any
     /// layout, block size and compression.
     pub content_hash: u64,
+    /// The value files with values of the table, by number. Empty without separated values.
+    pub values: Vec<ValueRefs>,
 }
 
 /// Identification of the table file to open.

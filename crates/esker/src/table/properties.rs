@@ -11,6 +11,7 @@
 use crate::base::coding::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::expiry::NEVER_MS;
 use crate::base::keyspace::TreeId;
+use crate::base::separated::{get_references, put_references};
 
 use super::TableInfo;
 use super::format::Handle;
@@ -32,6 +33,9 @@ pub struct External {
 
 /// Tag: the place of the compression dictionary.
 const DICTIONARY: u64 = 2;
+
+/// Tag: the value files with values of the table. Only with separated values.
+const VALUES: u64 = 4;
 
 /// Content of the properties block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -105,6 +109,11 @@ impl Properties {
         if !self.sample.is_empty() {
             put_tagged(&mut tagged, SAMPLE, &self.sample);
         }
+        if !info.values.is_empty() {
+            let mut content = Vec::new();
+            put_references(&mut content, &info.values);
+            put_tagged(&mut tagged, VALUES, &content);
+        }
         if self.tree != 0 || info.expiring > 0 || !tagged.is_empty() {
             put_varint(out, u64::from(self.tree));
         }
@@ -150,6 +159,12 @@ impl Properties {
                     let is_valid = !content.is_empty() && sample::decode(content).is_some();
                     self.sample = content.to_vec();
                     is_valid.then_some(()).ok_or_else(malformed)?;
+                }
+                VALUES => {
+                    let mut content = Reader::new(content);
+                    let values = get_references(&mut content).filter(|refs| !refs.is_empty());
+                    self.info.values = values.ok_or_else(malformed)?;
+                    content.is_empty().then_some(()).ok_or_else(malformed)?;
                 }
                 _ => {
                     return Err(format!(
@@ -202,6 +217,7 @@ impl Properties {
                 expires_ms,
                 ingested: None,
                 content_hash,
+                values: Vec::new(),
             },
             order_name,
             layout_name,

@@ -8,6 +8,7 @@ use crate::base::expiry::{self, NEVER_MS};
 use crate::base::key::{Kind, SeqNo, pack};
 use crate::base::order::KeyOrder;
 use crate::base::range_delete::RangeDeleteRef;
+use crate::base::separated::{ValuePointer, add_reference};
 
 use super::TableInfo;
 use super::sample::SampleBuilder;
@@ -57,6 +58,11 @@ impl Summary {
                 self.latest_ms = self.latest_ms.max(expires_ms.unwrap_or(NEVER_MS));
             }
             _ => self.latest_ms = NEVER_MS,
+        }
+        if kind == Kind::PutSeparated
+            && let Some(pointer) = ValuePointer::decode(value)
+        {
+            add_reference(&mut info.values, &pointer);
         }
         info.raw_bytes += bytes;
         info.seqno_min = info.seqno_min.min(seqno);

@@ -18,6 +18,7 @@ use crate::base::key::{
     Kind, SEQNO_MAX, STORED_KEY_BYTES_MAX, STORED_VALUE_BYTES_MAX, SeqNo, pack,
 };
 use crate::base::range_delete::RangeDelete;
+use crate::base::separated::ValuePointer;
 use crate::error::{Error, Result};
 use crate::fs::{Fs, WritableFile};
 use crate::options::kinds::Compression;
@@ -128,6 +129,10 @@ impl TableWriter {
         }
         if kind == Kind::PutExpiring && value.len() < TIME_BYTES {
             return Err(Error::invalid("an entry that expires has no time").with_path(&self.path));
+        }
+        if kind == Kind::PutSeparated && ValuePointer::decode(value).is_none() {
+            let message = "an entry with a separated value has no pointer";
+            return Err(Error::invalid(message).with_path(&self.path));
         }
         let first = self.summary.entries() == 0;
         let new_key = match self.options.order.compare(&self.last_key, key) {

@@ -9,6 +9,7 @@ use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::expiry::NEVER_MS;
 use crate::base::key::{SEQNO_MAX, STORED_KEY_BYTES_MAX, SeqNo};
 use crate::base::keyspace::TreeId;
+use crate::base::separated::{get_references, put_references};
 use crate::table::TableInfo;
 
 /// The file of an added slice.
@@ -111,6 +112,7 @@ const ADDED_EXPIRING: u8 = 16;
 const ADDED_INGESTED: u8 = 17;
 const INGESTED_SEQNO: u8 = 18;
 const LINEAGE: u8 = 23;
+const ADDED_SEPARATED: u8 = 24;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -140,11 +142,13 @@ fn put_info(out: &mut Vec<u8>, info: &TableInfo) {
     }
     put_bytes(out, &info.smallest);
     put_bytes(out, &info.largest);
-    if info.expiring > 0 || info.ingested.is_some() {
+    if info.expiring > 0 || info.ingested.is_some() || !info.values.is_empty() {
         put_varint(out, info.expiring);
         put_varint(out, info.expires_ms.unwrap_or(NEVER_MS));
     }
-    if let Some(seqno) = info.ingested {
+    if !info.values.is_empty() {
+        put_references(out, &info.values);
+    } else if let Some(seqno) = info.ingested {
         put_varint(out, seqno);
     }
 }
@@ -179,11 +183,14 @@ fn get_info(reader: &mut Reader<'_>, tag: u8) -> Option<TableInfo> {
         ..TableInfo::default()
     };
     if tag != ADDED_NEW {
-        info.expiring = reader.varint().filter(|count| *count > 0 || tag == ADDED_INGESTED)?;
+        info.expiring = reader.varint().filter(|count| *count > 0 || tag != ADDED_EXPIRING)?;
         info.expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
     }
     if tag == ADDED_INGESTED {
         info.ingested = Some(reader.varint().filter(|seqno| *seqno <= SEQNO_MAX)?);
+    }
+    if tag == ADDED_SEPARATED {
+        info.values = get_references(reader).filter(|refs| !refs.is_empty())?;
     }
     Some(info)
 }
@@ -279,6 +286,9 @@ impl VersionEdit {
         }
         for slice in &self.added {
             let (tag, number) = match &slice.file {
+                AddedFile::New { number, info } if !info.values.is_empty() => {
+                    (ADDED_SEPARATED, *number)
+                }
                 AddedFile::New { number, info } if info.ingested.is_some() => {
                     (ADDED_INGESTED, *number)
                 }
@@ -351,7 +361,7 @@ impl VersionEdit {
                 lo: get_bound(reader)?,
                 hi: get_bound(reader)?,
             }),
-            ADDED_NEW | ADDED_EXISTING | ADDED_EXPIRING | ADDED_INGESTED => {
+            ADDED_NEW | ADDED_EXISTING | ADDED_EXPIRING | ADDED_INGESTED | ADDED_SEPARATED => {
                 self.added.push(get_added(reader, tag)?);
             }
             BOUND_ADDED | BOUND_REMOVED => {

@@ -6,6 +6,7 @@ use std::cmp::Ordering as KeyOrdering;
 use std::sync::{Arc, OnceLock};
 
 use super::purge::Purger;
+use super::value_files::{ValueFile, ValueFiles};
 use crate::base::order::KeyOrder;
 use crate::error::Result;
 use crate::table::{Table, TableInfo};
@@ -22,13 +23,27 @@ pub struct FileMeta {
     waiting: Mutex<Option<Arc<Table>>>,
     obsolete: AtomicBool,
     purger: Option<Arc<Purger>>,
+    /// The value files with values of the table, by number.
+    values: Vec<Arc<ValueFile>>,
 }
 
 impl FileMeta {
     /// Creates a file handle. Without a purger the file is never removed.
     pub fn new(number: u64, info: TableInfo, purger: Option<Arc<Purger>>) -> FileMeta {
         let (reader, waiting) = (OnceLock::new(), Mutex::default());
-        FileMeta { number, info, reader, waiting, obsolete: AtomicBool::new(false), purger }
+        let (obsolete, values) = (AtomicBool::new(false), Vec::new());
+        FileMeta { number, info, reader, waiting, obsolete, purger, values }
+    }
+
+    /// Holds the value files of the table, so that they exist as long as a reader of the table.
+    pub fn with_values(mut self, files: &ValueFiles) -> FileMeta {
+        self.values = self.info.values.iter().map(|refs| files.take(refs.file)).collect();
+        self
+    }
+
+    /// Returns the value files with values of the table, by number.
+    pub fn values(&self) -> &[Arc<ValueFile>] {
+        &self.values
     }
 
     /// Returns the open table. The first call opens it with `open`.
@@ -83,13 +98,16 @@ impl FileMeta {
 
     /// Marks the file as needed by no version.
     pub fn mark_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        if !self.obsolete.swap(true, Ordering::AcqRel) {
+            self.values.iter().for_each(|file| file.release_table(true));
+        }
     }
 }
 
 impl Drop for FileMeta {
     fn drop(&mut self) {
         if !self.obsolete.load(Ordering::Acquire) {
+            self.values.iter().for_each(|file| file.release_table(false));
             return;
         }
         if let Some(purger) = self.purger.take() {

@@ -2,7 +2,8 @@
 //!
 //! A [`version::Version`] is immutable. An [`edit::VersionEdit`] produces the next version.
 //! [`set::VersionSet`] writes the edit to the manifest before it publishes the version. `cursor.rs`
-//! reads the tables of a version, and `output.rs` writes them.
+//! reads the tables of a version, and `output.rs` writes them. `value_files.rs` and `value_output.rs` do
+//! the same for the values that are not in tables.
 
 pub mod catalog;
 pub mod current;
@@ -22,6 +23,8 @@ pub mod seek_stats;
 pub mod set;
 pub mod shared;
 pub mod tables;
+pub mod value_files;
+pub mod value_output;
 pub mod version;
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ pub fn table_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.sst"))
 }
 
+/// Returns the path of the value file with this number.
+pub fn value_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:06}.val"))
+}
+
 /// Returns the path of the WAL with this number.
 pub fn log_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.wal"))
@@ -91,6 +96,11 @@ pub fn parse_table(name: &str) -> Option<u64> {
     number(name.strip_suffix(".sst")?)
 }
 
+/// Parses the number in a value file's name.
+pub fn parse_value_file(name: &str) -> Option<u64> {
+    number(name.strip_suffix(".val")?)
+}
+
 /// Parses the number in a WAL's name.
 pub fn parse_log(name: &str) -> Option<u64> {
     number(name.strip_suffix(".wal")?)
@@ -106,6 +116,7 @@ pub fn is_store_file(name: &str) -> bool {
     [CURRENT, CURRENT_NEW, BACKUP, KEYS, KEYS_NEW].contains(&name)
         || is_side_file(name)
         || parse_table(name).is_some()
+        || parse_value_file(name).is_some()
         || parse_log(name).is_some()
         || parse_manifest(name).is_some()
         || parse_slot(name.strip_suffix(NEW).unwrap_or(name)).is_some()
@@ -131,16 +142,10 @@ mod tests {
         assert_eq!(parse_manifest("manifest-000001"), Some(1));
         assert_eq!(log_path(dir, 12), Path::new("/d/000012.wal"));
         assert_eq!(manifest_path(dir, 1), Path::new("/d/manifest-000001"));
-        for name in [
-            CURRENT,
-            CURRENT_NEW,
-            BACKUP,
-            KEYS,
-            KEYS_NEW,
-            "000007.sst",
-            "000012.wal",
-            "manifest-000001",
-        ] {
+        assert_eq!(value_path(dir, 7), Path::new("/d/000007.val"));
+        assert_eq!(parse_value_file("000007.val"), Some(7));
+        let plain = ["000007.sst", "000007.val", "000012.wal", "manifest-000001"];
+        for name in [CURRENT, CURRENT_NEW, BACKUP, KEYS, KEYS_NEW].into_iter().chain(plain) {
             assert!(is_store_file(name) && !is_side_file(name), "{name}");
         }
         for name in ["LOCK", "LOG", "LOG.old", "STATUS"] {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::fragment::FileMeta;
 use super::names;
 use super::tables::Tables;
+use super::value_output::{FileMaker, ValueConfig, ValueOutput};
 use crate::base::key::{Kind, SeqNo};
 use crate::base::range_delete::RangeDelete;
 use crate::base::sync::Mutex;
@@ -45,6 +46,8 @@ pub struct OutputConfig {
     pub over_others: bool,
     /// Called with the bytes that were written since the last call. It may wait.
     pub pace: Option<Pace>,
+    /// Which values are kept in value files.
+    pub values: ValueConfig,
 }
 
 /// Slows an output down, by the number of bytes that it has written.
@@ -92,6 +95,8 @@ pub struct NewFile {
     /// End of the file's share of the output, if the file holds range tombstones. The slice of the
     /// file must end there as well, because the next file may start with this key.
     pub hi: Option<Vec<u8>>,
+    /// Bytes of values that were written to value files meanwhile.
+    pub value_bytes: u64,
 }
 
 /// Writes entries, given in internal order, to a sequence of files.
@@ -113,6 +118,7 @@ pub struct Output {
     done: Vec<NewFile>,
     /// Bytes of the current file that the pace knows.
     paced_bytes: u64,
+    values: ValueOutput,
 }
 
 impl Output {
@@ -120,7 +126,9 @@ impl Output {
     pub fn new(config: OutputConfig, cuts: Vec<Vec<u8>>, mut deletes: Vec<RangeDelete>) -> Output {
         // Tombstones that come from a range tombstone set are already in this order.
         deletes.sort_by(|a, b| config.table.order.compare(&a.start, &b.start));
+        let values = ValueOutput::new(config.values.clone());
         Output {
+            values,
             config,
             cuts,
             next_cut: 0,
@@ -145,12 +153,17 @@ impl Output {
             self.open()?;
         }
         if let Some((_, writer)) = self.current.as_mut() {
+            let (kind, value) = match self.values.is_idle() {
+                true => (kind, value),
+                false => self.values.place(file_maker(&mut self.config), key, kind, value)?,
+            };
             writer.add(key, seqno, kind, value)?;
-            if let Some(pace) = &mut self.config.pace
-                && writer.estimated_bytes() >= self.paced_bytes + PACE_BYTES
-            {
-                pace(writer.estimated_bytes() - self.paced_bytes);
-                self.paced_bytes = writer.estimated_bytes();
+            if let Some(pace) = &mut self.config.pace {
+                let written = writer.estimated_bytes() + self.values.written_bytes();
+                if written >= self.paced_bytes + PACE_BYTES {
+                    pace(written - self.paced_bytes);
+                    self.paced_bytes = written;
+                }
             }
         }
         self.last_key.clear();
@@ -174,10 +187,16 @@ impl Output {
         if self.current.is_some() {
             self.close(None)?;
         }
+        self.values.finish(file_maker(&mut self.config))?;
         if !self.done.is_empty() {
             sync_dir(&*self.config.fs, &self.config.dir)?;
         }
         Ok(())
+    }
+
+    /// Returns the bytes of values written for the current table.
+    pub fn value_bytes(&self) -> u64 {
+        self.values.written_bytes()
     }
 
     /// Removes all files written so far.
@@ -263,12 +282,14 @@ impl Output {
         });
         match checked {
             Ok(info) => {
-                let rest = info.size_bytes.saturating_sub(std::mem::take(&mut self.paced_bytes));
+                let value_bytes = self.values.take_written();
+                let written = info.size_bytes + value_bytes;
+                let rest = written.saturating_sub(std::mem::take(&mut self.paced_bytes));
                 if let Some(pace) = &mut self.config.pace {
                     pace(rest);
                 }
                 let hi = end.filter(|_| info.range_deletes > 0).map(<[u8]>::to_vec);
-                self.done.push(NewFile { number, info, hi });
+                self.done.push(NewFile { number, info, hi, value_bytes });
                 Ok(())
             }
             Err(error) => {
@@ -311,6 +332,7 @@ impl Output {
     }
 
     fn discard(&mut self) {
+        self.values.discard(&*self.config.fs, &self.config.dir);
         if let Some((number, writer)) = self.current.take() {
             writer.abandon();
             let _ = self.config.fs.remove(&names::table_path(&self.config.dir, number));
@@ -337,6 +359,18 @@ impl Tables {
     pub fn memory_bytes(&self, files: &[Arc<FileMeta>]) -> u64 {
         let used: u64 = files.iter().map(|file| file.memory_bytes() as u64).sum();
         used + self.config.pages.free_bytes() as u64
+    }
+}
+
+/// Returns what the value files of an output are made with.
+fn file_maker(config: &mut OutputConfig) -> FileMaker<'_> {
+    FileMaker {
+        fs: &*config.fs,
+        dir: &config.dir,
+        file_size_max_bytes: config.file_size_max_bytes,
+        next_number: &mut *config.next_number,
+        next_id: &mut *config.next_table_id,
+        verify: config.verify,
     }
 }
 

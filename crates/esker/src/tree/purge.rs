@@ -71,9 +71,11 @@ struct PurgeQueue {
 struct ObsoleteFile {
     /// Number of a table whose name still exists.
     named: Option<u64>,
+    /// Number of a value file whose name still exists.
+    named_values: Option<u64>,
     /// The open handles of that table.
     tables: [Option<Arc<Table>>; 2],
-    /// Handle of another file whose name is already removed.
+    /// Handle of a value file, or of another file whose name is already removed.
     #[expect(dead_code, reason = "held only to be dropped")]
     other: Option<Box<dyn Send>>,
 }
@@ -97,10 +99,24 @@ impl Purger {
         if self.process != fork::now() {
             return;
         }
-        let mut unused = ObsoleteFile { named: Some(number), tables, other: None };
+        let mut unused = ObsoleteFile { named: Some(number), tables, ..ObsoleteFile::default() };
         // Removing the name of an open file is quick, because its blocks stay until the file is
         // closed.
         if unused.tables.iter().flatten().any(|table| table.file.is_some()) {
+            self.remove_name(&mut unused);
+        }
+        self.enqueue(unused);
+    }
+
+    /// Removes value file `number`. `open` is its open handle.
+    pub(super) fn remove_value_file(&self, number: u64, open: Option<Box<dyn Send>>) {
+        if self.process != fork::now() {
+            return;
+        }
+        let is_open = open.is_some();
+        let named_values = Some(number);
+        let mut unused = ObsoleteFile { named_values, other: open, ..ObsoleteFile::default() };
+        if is_open {
             self.remove_name(&mut unused);
         }
         self.enqueue(unused);
@@ -183,6 +199,10 @@ impl Purger {
             if let (Ok(()), Some(observer)) = (removed, self.observer.get()) {
                 observer(number);
             }
+        }
+        if let Some(number) = unused.named_values.take() {
+            // A file that remains is removed at the next open.
+            let _ = self.fs.remove(&names::value_path(&self.dir, number));
         }
     }
 

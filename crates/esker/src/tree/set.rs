@@ -16,6 +16,7 @@ use super::lineage::Lineage;
 use super::manifest::{self, ManifestWriter};
 use super::names;
 use super::purge::Purger;
+use super::value_files::ValueFiles;
 use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::base::keyspace::stored_order;
 use crate::base::order::KeyOrder;
@@ -78,6 +79,7 @@ pub struct VersionSet {
     store_id: u64,
     lineage: Lineage,
     purger: Option<Arc<Purger>>,
+    values: Arc<ValueFiles>,
     forest: Arc<Forest>,
     catalog: Catalog,
     /// The key order of tree 0, then the orders that other trees may have.
@@ -199,6 +201,7 @@ impl VersionSet {
             let process = fork::process();
             Arc::new(Purger::new(fs.clone(), dir.to_path_buf(), process))
         });
+        let values = Arc::new(ValueFiles::new(fs.clone(), dir, purger.clone()));
         let next_manifest = next_manifest_number(&*fs, dir, slot.manifest)?;
         let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
         let order = &orders[0];
@@ -218,7 +221,7 @@ impl VersionSet {
             add_trees(&mut forest, edit, &orders, &Thresholds::default())
                 .map_err(|e| e.with_path(dir))?;
             let make = |number, info: &crate::table::TableInfo| {
-                FileMeta::new(number, info.clone(), purger.clone())
+                FileMeta::new(number, info.clone(), purger.clone()).with_values(&values)
             };
             forest = forest.after(edit, make).map_err(|e| e.with_path(&path))?;
             numbers.take(edit);
@@ -238,6 +241,7 @@ impl VersionSet {
             store_id: slot.store_id,
             lineage,
             purger,
+            values,
             forest: Arc::new(forest),
             catalog,
             orders,
@@ -299,6 +303,11 @@ impl VersionSet {
         self.purger.clone()
     }
 
+    /// Returns the value files of the store.
+    pub fn values(&self) -> &Arc<ValueFiles> {
+        &self.values
+    }
+
     /// Makes `edit` durable and its versions current.
     ///
     /// # Errors
@@ -312,9 +321,9 @@ impl VersionSet {
 
     /// Same, after the catalog was changed.
     fn apply_in_catalog(&mut self, edit: &VersionEdit) -> Result<Arc<Forest>> {
-        let purger = self.purger.clone();
+        let (purger, values) = (self.purger.clone(), self.values.clone());
         let make = |number, info: &crate::table::TableInfo| {
-            FileMeta::new(number, info.clone(), purger.clone())
+            FileMeta::new(number, info.clone(), purger.clone()).with_values(&values)
         };
         let mut grown = Forest::clone(&self.forest);
         add_trees(&mut grown, edit, &self.orders, &self.thresholds)?;

@@ -1,5 +1,5 @@
 //! Opens tables with the store's read configuration and keeps one open table per file during its
-//! lifetime.
+//! lifetime. Has the value files of the tables.
 //!
 //! Invariants: a table is opened under its own number in the store's directory. Its identity and
 //! size are checked against the manifest.
@@ -11,6 +11,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 use super::fragment::FileMeta;
 use super::names;
+use super::value_files::ValueFiles;
 use crate::base::order::KeyOrder;
 use crate::base::thresholds::Thresholds;
 use crate::error::Result;
@@ -26,12 +27,14 @@ pub struct Tables {
     thresholds: Thresholds,
     kept_open: Arc<AtomicU64>,
     pub(super) on_candidate: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+    values: Arc<ValueFiles>,
 }
 
 impl Tables {
     /// Creates the tables of `dir`. A table beyond the first `open_files_max` opens its file for
     /// each read.
     pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, config: ReadConfig, open_files_max: u64) -> Tables {
+        let values = Arc::new(ValueFiles::new(fs.clone(), &dir, None));
         Tables {
             fs,
             dir,
@@ -40,6 +43,7 @@ impl Tables {
             thresholds: Thresholds::default(),
             kept_open: Arc::default(),
             on_candidate: Arc::default(),
+            values,
         }
     }
 
@@ -54,7 +58,19 @@ impl Tables {
             thresholds: self.thresholds,
             kept_open: self.kept_open.clone(),
             on_candidate: self.on_candidate.clone(),
+            values: self.values.clone(),
         }
+    }
+
+    /// Sets the value files of the store.
+    pub fn with_values(self, values: Arc<ValueFiles>) -> Tables {
+        Tables { values, ..self }
+    }
+
+    /// Returns the value files of the store.
+    #[inline]
+    pub fn values(&self) -> &Arc<ValueFiles> {
+        &self.values
     }
 
     /// Sets the thresholds of the cursors over the tables.

@@ -310,6 +310,8 @@ impl Batch {
                 }
                 Kind::Merge => BatchOp::Merge { keyspace, key, operand: value },
                 Kind::Delete => BatchOp::Delete { keyspace, key },
+                // Only tables have pointers.
+                Kind::PutSeparated => return None,
                 Kind::RangeDelete => {
                     let end = if in_keyspace { value.get(PREFIX_BYTES..)? } else { value };
                     BatchOp::DeleteRange { keyspace, start: key, end }

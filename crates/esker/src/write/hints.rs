@@ -92,7 +92,7 @@ impl HintKeeper {
     #[inline]
     pub fn note(&mut self, kind: Kind, key: &[u8]) {
         match kind {
-            Kind::Put | Kind::Merge | Kind::PutExpiring => {
+            Kind::Put | Kind::Merge | Kind::PutExpiring | Kind::PutSeparated => {
                 if self.armed {
                     self.note_put(key);
                 }

@@ -16,7 +16,7 @@ use esker::fs::MemFs;
 use esker::internals::Thresholds;
 use esker::{
     Batch, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Runtime, RuntimeOptions,
-    Snapshot, WriteOptions,
+    Snapshot, ValueSeparation, WriteOptions,
 };
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -50,6 +50,7 @@ pub fn tiny_options() -> Options {
         status_file: false,
         thresholds: Thresholds::small(),
         runtime: runtime_by_variable(),
+        value_separation_min_bytes: separation_by_variable(),
         ..Options::default()
     }
 }
@@ -57,6 +58,13 @@ pub fn tiny_options() -> Options {
 /// Returns the same options with a bound on space, which merges much.
 pub fn bounded_options() -> Options {
     Options { space_amplification_max: Some(1.3), ..tiny_options() }
+}
+
+/// Returns the length in the variable `ESKER_VALUES_FROM` from which values are separated, if it is
+/// set. So a suite can be run again with values in value files.
+fn separation_by_variable() -> ValueSeparation {
+    let from = std::env::var("ESKER_VALUES_FROM").ok();
+    from.map_or(ValueSeparation::Off, |bytes| ValueSeparation::From(bytes.parse().unwrap()))
 }
 
 /// Returns one runtime for all stores of the process, if the variable `ESKER_WITH_RUNTIME` is set.

@@ -1,4 +1,5 @@
-//! Values of megabytes: compressed or not, alone in their blocks, in every layout.
+//! Values of megabytes: compressed or not, alone in their blocks, in every layout; and values in value
+//! files.
 //!
 //! These tests guard against past failures: five copies of a value at once; a block of one large
 //! value whose parts are written separately and read back as one.

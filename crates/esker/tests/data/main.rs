@@ -13,4 +13,5 @@ mod multi_get;
 mod orders;
 mod rest;
 mod seek_compaction;
+mod separated_values;
 mod space_bound;

@@ -43,6 +43,7 @@ fn operation(op: Option<esker::internals::Op<'_>>) -> String {
             Kind::Put => format!("put {} {}", word(op.key), word(op.value)),
             Kind::Merge => format!("merge {} {}", word(op.key), word(op.value)),
             Kind::PutExpiring => format!("put-expiring {} {}", word(op.key), word(op.value)),
+            Kind::PutSeparated => format!("put-separated {} {}", word(op.key), word(op.value)),
             Kind::Delete => format!("delete {}", word(op.key)),
             Kind::RangeDelete => format!("delete-range {} {}", word(op.key), word(op.value)),
         },

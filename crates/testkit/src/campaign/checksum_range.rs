@@ -44,6 +44,8 @@ pub fn checksum_ranges(name: &str, bytes: &[u8]) -> Vec<ChecksumRange> {
         log_ranges(bytes)
     } else if name.ends_with(".sst") {
         table_ranges(bytes)
+    } else if name.ends_with(".val") {
+        value_ranges(bytes)
     } else if let Some(number) = name.strip_prefix("manifest-") {
         manifest_ranges(bytes, number.parse().unwrap_or(0))
     } else if name == "CURRENT" {
@@ -55,6 +57,28 @@ pub fn checksum_ranges(name: &str, bytes: &[u8]) -> Vec<ChecksumRange> {
     } else {
         Vec::new()
     }
+}
+
+fn value_ranges(bytes: &[u8]) -> Vec<ChecksumRange> {
+    let (Some(id), Some(footer)) = (word(bytes, 16), bytes.len().checked_sub(40)) else {
+        return Vec::new();
+    };
+    let range = |start, end, at, place: usize| {
+        let seed = location_seed(id, place as u64);
+        ChecksumRange { start, end, at, seed }
+    };
+    let mut ranges = vec![range(0, 24, 24, 0), range(footer, footer + 32, footer + 32, footer)];
+    let mut at = 32;
+    while let Some(lengths) = word(bytes, at + 8).filter(|_| at < footer) {
+        let end = at + 16 + (lengths as u32 as usize) + (lengths >> 32) as usize;
+        let record = range(at + 8, end, at, at);
+        if !record.holds(bytes) {
+            break;
+        }
+        ranges.push(record);
+        at = end;
+    }
+    ranges
 }
 
 fn log_ranges(bytes: &[u8]) -> Vec<ChecksumRange> {

@@ -1,6 +1,7 @@
 //! Correction of checksums after changes of bytes.
 //!
-//! Invariants: only checksum fields change. Where a length in a file leads beyond its end, later
+//! Invariants: only checksum fields change, and the copies of id and length in the footer of a value
+//! file. Where a length in a file leads beyond its end, later
 //! bytes stay unchanged.
 
 use esker::internals::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, padded};
@@ -81,4 +82,24 @@ pub fn table(bytes: &mut [u8], blocks: &[(usize, usize)]) -> Option<()> {
         let _ = write_checksum(bytes, *start, *end, *end, location_seed(id, *start as u64));
     }
     write_checksum(bytes, footer, footer + 88, footer + 88, location_seed(id, footer as u64))
+}
+
+/// Corrects the checksums of a value file.
+pub fn values(bytes: &mut [u8]) -> Option<()> {
+    let id = word(bytes, 16)?;
+    write_checksum(bytes, 0, 24, 24, location_seed(id, 0))?;
+    let footer = bytes.len().checked_sub(40)?;
+    let mut at = 32;
+    while at < footer {
+        let lengths = word(bytes, at + 8)?;
+        let end = at + 16 + (lengths as u32 as usize) + (lengths >> 32) as usize;
+        if write_checksum(bytes, at + 8, end, at, location_seed(id, at as u64)).is_none() {
+            break;
+        }
+        at = end;
+    }
+    let seed = location_seed(id, footer as u64);
+    bytes.get_mut(footer..footer + 8)?.copy_from_slice(&(footer as u64).to_le_bytes());
+    bytes.get_mut(footer + 16..footer + 24)?.copy_from_slice(&id.to_le_bytes());
+    write_checksum(bytes, footer, footer + 32, footer + 32, seed)
 }

@@ -11,6 +11,7 @@
 pub mod drive;
 mod fixup;
 mod targets;
+mod values;
 
 /// A decoder under test.
 #[derive(Clone, Copy)]
@@ -29,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "batch", run: targets::batch, seeds: targets::batch_seeds },
     Target { name: "block", run: targets::block, seeds: targets::block_seeds },
     Target { name: "table", run: targets::table, seeds: targets::table_seeds },
+    Target { name: "value_file", run: values::value_file, seeds: values::value_file_seeds },
     Target { name: "edit", run: targets::edit, seeds: targets::edit_seeds },
     Target { name: "manifest", run: targets::manifest, seeds: targets::manifest_seeds },
     Target { name: "current", run: targets::current, seeds: targets::current_seeds },

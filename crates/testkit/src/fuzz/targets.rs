@@ -452,6 +452,7 @@ pub fn names(input: &[u8]) {
         file_names::parse_log(name).map(|n| file_names::log_path(dir, n)),
         file_names::parse_table(name).map(|n| file_names::table_path(dir, n)),
         file_names::parse_manifest(name).map(|n| file_names::manifest_path(dir, n)),
+        file_names::parse_value_file(name).map(|n| file_names::value_path(dir, n)),
     ];
     for path in paths.into_iter().flatten() {
         assert_eq!(path, dir.join(name), "the name differs from the name of its number");
@@ -462,7 +463,15 @@ pub fn names(input: &[u8]) {
 }
 
 pub fn names_seeds() -> Vec<Vec<u8>> {
-    let names = ["000001.wal", "000012.sst", "manifest-000003", "CURRENT", "LOCK", "../1.sst"];
+    let names = [
+        "000001.wal",
+        "000012.sst",
+        "000013.val",
+        "manifest-000003",
+        "CURRENT",
+        "LOCK",
+        "../1.sst",
+    ];
     names.iter().map(|name| name.as_bytes().to_vec()).collect()
 }
 

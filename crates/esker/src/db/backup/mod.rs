@@ -286,6 +286,16 @@ impl DbInner {
             for (tree, file) in self.files_of(&forest) {
                 self.take_table(fs, (&tree, &file), path, previous, &mut report)?;
             }
+            for file in self.value_files_of(&forest) {
+                let copied = self.back_up_values(&**fs, &file, path, previous)?;
+                let (files, bytes) = if copied.is_linked {
+                    (&mut report.linked_files, &mut report.linked_bytes)
+                } else {
+                    (&mut report.copied_files, &mut report.copied_bytes)
+                };
+                *files += 1;
+                *bytes += copied.bytes;
+            }
             if let Some(mark) = &meta {
                 let tables = tables_checksum(&forest);
                 BackupMeta { tables, ..mark.clone() }.write(&**fs, path)?;

@@ -497,7 +497,10 @@ fn change_of(
 fn plain_change(kind: Kind, keyspace: Arc<str>, key: &[u8], value: &[u8]) -> Change {
     let (key, owned) = (key.to_vec(), || value.to_vec());
     match kind {
-        Kind::Put => Change::Put { keyspace, key, value: owned(), expires_ms: None },
+        // A log never has a pointer.
+        Kind::Put | Kind::PutSeparated => {
+            Change::Put { keyspace, key, value: owned(), expires_ms: None }
+        }
         Kind::PutExpiring => {
             let (time_ms, value) = expiry::split(value);
             let expires_ms = Some(time_ms).filter(|time| *time != expiry::NEVER_MS);

@@ -79,7 +79,8 @@ impl Destination<'_> {
         refuse_inside_a_store(&**fs, dir, "the file to ingest")?;
         let table = self.open(tree, &path)?;
         let external = table.external()?.clone();
-        if table.tree() != 0 || table.info().range_deletes > 0 {
+        let info = table.info();
+        if table.tree() != 0 || info.range_deletes > 0 || !info.values.is_empty() {
             let message = "expected a table that a SortedWriter made, found one of a keyspace of a \
                            store";
             return Err(Error::invalid(message).with_path(&path));
@@ -144,7 +145,8 @@ impl Destination<'_> {
         let mut files: Vec<NewFile> = Vec::with_capacity(sources.len());
         let brought = sources.iter().try_for_each(|source| {
             let number = self.inner.numbers.fetch_add(1, Ordering::Relaxed);
-            files.push(NewFile { number, info: source.info.clone(), hi: None });
+            let info = source.info.clone();
+            files.push(NewFile { number, info, hi: None, value_bytes: 0 });
             self.bring(source, &names::table_path(&self.inner.dir, number), options.copy)
         });
         let brought = brought.and_then(|()| sync_dir(&*self.inner.fs, &self.inner.dir));

@@ -132,6 +132,8 @@ impl<'a> Destination<'a> {
         config.table.external = Some(external);
         // The blocks that a check could leave in the cache would have no sequence number yet.
         config.opened = None;
+        // The file must not depend on others.
+        config.values.separated_min_bytes = None;
         let limits = tree.limits(self.inner.sizes.load().memtable_bytes);
         if let Some(guard_bytes) = limits.split_guard_bytes() {
             config.file_size_max_bytes = config.file_size_max_bytes.min(guard_bytes);

@@ -2,8 +2,10 @@
 //! the entries in memory.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::values::SalvageValues;
 use crate::base::order::KeyOrder;
 use crate::fs::Fs;
 use crate::table::ReadConfig;
@@ -35,14 +37,22 @@ pub struct SalvageContext {
     pub order: KeyOrder,
     pub config: ReadConfig,
     pub held: EntryCount,
+    /// The values of entries that are not in tables.
+    pub values: SalvageValues,
     losses: Vec<String>,
     recorded: HashSet<String>,
 }
 
 impl SalvageContext {
-    /// Creates the state of a repair without losses.
-    pub fn new(fs: Arc<dyn Fs>, order: KeyOrder, config: ReadConfig) -> SalvageContext {
+    /// Creates the state of a repair of the store in `originals`, without losses.
+    pub fn new(
+        fs: Arc<dyn Fs>,
+        order: KeyOrder,
+        config: ReadConfig,
+        originals: PathBuf,
+    ) -> SalvageContext {
         SalvageContext {
+            values: SalvageValues::new(fs.clone(), originals),
             fs,
             order,
             config,

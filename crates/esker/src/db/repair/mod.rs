@@ -17,6 +17,7 @@ mod parts;
 mod salvage;
 mod sources;
 pub(super) mod swap;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -203,7 +204,7 @@ pub(super) fn read_config(options: &Options) -> ReadConfig {
 fn free_number(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     let number_of = |name: &str| {
         let (table, log) = (names::parse_table(name), names::parse_log(name));
-        table.or(log).or(names::parse_manifest(name))
+        table.or(names::parse_value_file(name)).or(log).or(names::parse_manifest(name))
     };
     let entries = list_dir(fs, dir)?.entries;
     let numbers = entries.iter().filter_map(|e| number_of(&e.name));

@@ -27,13 +27,14 @@ use crate::db::lifecycle::sizes_here;
 use crate::db::table_output::table_options;
 use crate::error::{Error, Result};
 use crate::flush;
-use crate::fs::Fs;
+use crate::fs::{Fs, parent_of};
 use crate::iter::rewrite::{EntrySink, InputEntry, Rewrite, RewriteRules};
 use crate::memtable::Memtable;
 use crate::metrics::RewriteCounters;
 use crate::options::Options;
 use crate::table::ReadConfig;
 use crate::tree::output::{NewFile, Output, OutputConfig};
+use crate::tree::value_output::ValueConfig;
 use crate::wal::{LogEnd, LogReader};
 
 /// Maximum number of chains merged at once, which is the number of open tables.
@@ -60,7 +61,8 @@ pub struct Salvage {
 /// Returns the rules of a repair: no operator is called, and nothing expires.
 fn keep_all(counters: &RewriteCounters) -> RewriteRules<'_> {
     let live = LiveKeys::all(Arc::new(KeyspaceRules::default()));
-    RewriteRules { snapshots: Vec::new(), now_ms: 0, live, filter_level: None, counters }
+    let (snapshots, values) = (Vec::new(), None);
+    RewriteRules { snapshots, now_ms: 0, live, filter_level: None, counters, values }
 }
 
 /// Destination of a merge of parts, which counts the pairs.
@@ -143,7 +145,7 @@ impl Salvage {
             tree: 0,
             others: Vec::new(),
             keyspaces: Keyspaces::Found(BTreeSet::new()),
-            context: SalvageContext::new(fs.clone(), order.clone(), config),
+            context: SalvageContext::new(fs.clone(), order.clone(), config, parent_of(rebuilt)),
             rebuilt: rebuilt.to_path_buf(),
             options: options.clone(),
             memtable: Arc::new(Memtable::new(options.memtable_kind, order)),
@@ -433,8 +435,15 @@ impl Salvage {
             let chain = &all[first];
             let (key, (seqno, kind)) = (chain.key(), chain.version());
             if self.keyspaces.keep(self.tree, key) {
-                let (value, bottom) = (chain.value(), sink.is_last);
-                rewrite.add(InputEntry { key, seqno, kind, value, bottom }, sink)?;
+                let (stored, bottom) = (chain.value(), sink.is_last);
+                match self.context.values.read(key, kind, stored) {
+                    Ok(separated) => {
+                        let kind = if separated.is_some() { Kind::Put } else { kind };
+                        let value = separated.as_deref().unwrap_or(stored);
+                        rewrite.add(InputEntry { key, seqno, kind, value, bottom }, sink)?;
+                    }
+                    Err(error) => self.record_loss(format!("the value of an entry: {error}")),
+                }
             }
             by_entry.remove(0);
             if all[first].move_next(&mut self.context)? {
@@ -472,8 +481,13 @@ impl Salvage {
         let mut sorted = Ok(());
         let order = self.context.order.clone();
         let read = table.visit_block(block, &mut |key, seqno, kind, value| {
-            if sorted.is_ok() && part.shows(&order, key) {
-                sorted = self.sort(key, seqno, kind, value, part.age);
+            if sorted.is_err() || !part.shows(&order, key) {
+                return;
+            }
+            match self.context.values.read(key, kind, value) {
+                Ok(None) => sorted = self.sort(key, seqno, kind, value, part.age),
+                Ok(Some(value)) => sorted = self.sort(key, seqno, Kind::Put, &value, part.age),
+                Err(error) => self.record_loss(format!("the value of an entry: {error}")),
             }
         });
         sorted?;
@@ -503,6 +517,8 @@ impl Salvage {
             opened: None,
             pace: None,
             over_others: false,
+            // The compactions of the new store separate values again.
+            values: ValueConfig::default(),
         }
     }
 }

@@ -15,17 +15,16 @@
 //! is a put at sequence number 0. Width 4: differences from the base word. An ingest adds its number.
 //!
 //! Invariants: after `parse`, every offset is in bounds and ascending, every kind is known, and the
-//! value of a put that expires has a time.
+//! value of a put that expires has a time, that of a separated value a pointer.
 
 use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_u64, u16_at, u32_at, u64_at};
-use crate::base::expiry::TIME_BYTES;
 use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo};
 use crate::base::key::{has_prefix, head, pack, shared_prefix_len};
 use crate::base::rows::{KeyBuf, Row};
 
-use super::{Lookup, TAG_COLUMNAR};
+use super::{Lookup, TAG_COLUMNAR, check_value};
 
 pub(super) const EQUAL_SUFFIXES: u8 = 1;
 pub(super) const EQUAL_VALUES: u8 = 2;
@@ -191,10 +190,9 @@ impl Columnar {
             if ingest > 0 && word >> 8 != ingest {
                 return Err("a row of an ingested table has a sequence number of its own");
             }
-            if word as u8 == Kind::PutExpiring as u8
-                && (self.row(data, row).value_bytes as usize) < TIME_BYTES
-            {
-                return Err("a row that expires has no time");
+            if word as u8 > Kind::Merge as u8 {
+                let (start, len) = self.row(data, row).value_span();
+                check_value(word as u8, data.get(start..start + len).unwrap_or_default())?;
             }
             let newer = |newest: SeqNo| newest.max(word >> 8);
             newest_put = newest_put.filter(|_| word as u8 == Kind::Put as u8).map(newer);

@@ -8,17 +8,17 @@
 //! ```
 //!
 //! Invariants: after `parse`, `starts` has the first byte of every row, every length in a row is in
-//! bounds, a restart row shares nothing, and the value of a put that expires has a time.
+//! bounds, a restart row shares nothing, the value of a put that expires has a time, and that of a
+//! separated value a pointer.
 
 use std::cmp::Ordering;
 
 use crate::base::coding::{Reader, put_u32, put_varint};
-use crate::base::expiry::TIME_BYTES;
 use crate::base::key::{Kind, STORED_KEY_BYTES_MAX, SeqNo, shared_prefix_len};
 use crate::base::order::KeyOrder;
 use crate::base::rows::{KeyBuf, Row};
 
-use super::{Lookup, TAG_DELTA};
+use super::{Lookup, TAG_DELTA, check_value};
 
 const FOOT_BYTES: usize = 8;
 
@@ -84,8 +84,9 @@ impl Delta {
             if !Kind::is_of_entries(kind) {
                 return Err("a row's kind is unknown");
             }
-            if kind == Kind::PutExpiring as u8 && (entry.row.value_bytes as usize) < TIME_BYTES {
-                return Err("a row that expires has no time");
+            if kind > Kind::Merge as u8 {
+                let (start, len) = entry.row.value_span();
+                check_value(kind, data.get(start..start + len).unwrap_or_default())?;
             }
         }
         if reader.is_empty() {

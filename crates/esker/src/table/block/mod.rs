@@ -20,10 +20,12 @@ use std::ops::Deref;
 use super::format::TRAILER_BYTES;
 use crate::base::cache_block::{CacheBlock, CacheBlockBuf};
 use crate::base::cache_block_pool::UNIT_BYTES;
-use crate::base::key::SeqNo;
+use crate::base::expiry::TIME_BYTES;
+use crate::base::key::{Kind, SeqNo};
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
 use crate::base::rows::{KeyBuf, Row, RowRange, Rows, VisitResult, Visitor};
+use crate::base::separated::ValuePointer;
 use crate::cache::CachedRef;
 use crate::options::kinds::BlockLayout;
 
@@ -38,6 +40,17 @@ const TAG_DELTA: u8 = 2;
 const AHEAD_ROWS: u32 = 4;
 /// Memory of a block beside its bytes: structures and the cache's bookkeeping.
 const OVERHEAD_BYTES: usize = 192;
+
+/// Checks the stored value of a row whose kind is neither a plain put nor a tombstone nor an operand.
+fn check_value(kind: u8, value: &[u8]) -> Result<(), &'static str> {
+    if kind == Kind::PutExpiring as u8 && value.len() < TIME_BYTES {
+        return Err("a row that expires has no time");
+    }
+    if kind == Kind::PutSeparated as u8 && ValuePointer::decode(value).is_none() {
+        return Err("a row's pointer to its value is malformed");
+    }
+    Ok(())
+}
 
 /// A parsed data block. A clone is the same block, shared by the cache, cursors and pinned values.
 #[derive(Clone)]

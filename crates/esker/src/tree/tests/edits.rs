@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::separated::ValueRefs;
 use crate::tree::lineage::Lineage;
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -13,6 +14,15 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 fn expiry() -> impl Strategy<Value = (u64, Option<u64>)> {
     let some = (1..=u64::MAX, prop::option::of(0..u64::MAX));
     prop_oneof![Just((0u64, None::<u64>)), some]
+}
+
+/// Returns references to two value files.
+fn two_references(n: [u64; 9]) -> Vec<ValueRefs> {
+    let file = n[1] >> 1;
+    vec![
+        ValueRefs { file, records: n[2], bytes: n[3] },
+        ValueRefs { file: file + 1, records: n[4], bytes: n[5] },
+    ]
 }
 
 fn slice() -> impl Strategy<Value = AddedSlice> {
@@ -35,6 +45,7 @@ fn slice() -> impl Strategy<Value = AddedSlice> {
                     expiring,
                     expires_ms,
                     ingested: (n[0] % 3 == 0).then_some(n[6] >> 8),
+                    values: if n[0] % 3 == 1 { two_references(n) } else { Vec::new() },
                 };
                 AddedFile::New { number, info }
             }

@@ -77,6 +77,7 @@ pub use db::feed::{
     Applier, Change, ChangeBatch, ChangeReader, ChangeWriter, Changes, Slot, SlotInfo, SlotOptions,
     StreamItem,
 };
+pub use db::follow::{Follower, FollowerLag};
 pub use db::fork::{ForkOptions, ForkReport};
 pub use db::ingest::{IngestOptions, IngestReport, SortedFile, SortedWriter};
 pub use db::keyspace::{Keyspace, KeyspaceOptions};
@@ -121,6 +122,7 @@ const _: () = {
     is_send_and_sync::<Metrics>();
     is_send_and_sync::<Event>();
     is_send_and_sync::<Slot>();
+    is_send_and_sync::<Follower>();
     is_send::<Changes>();
     is_send::<Applier>();
     is_send_and_sync::<Stall>();

@@ -42,6 +42,7 @@ use crate::read::ReadState;
 use crate::table::ReadConfig;
 use crate::tree::current::Current;
 use crate::tree::edit::VersionEdit;
+use crate::tree::forest::Forest;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
@@ -264,19 +265,14 @@ fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirList
     Ok(())
 }
 
-fn open_existing(
-    fs: Arc<dyn Fs>,
+/// Returns the tables of the store, none of which is open.
+pub(super) fn tables_of(
+    fs: &Arc<dyn Fs>,
     dir: &Path,
-    options: Options,
-    lock: Option<Box<dyn FileLock>>,
-) -> Result<Db> {
-    let began = Instant::now();
-    let read_only = lock.is_none();
-    let sizes = sizes_here(&options);
-    let memory = StoreMemory::of(&options, &sizes);
-    let mut versions = VersionSet::recover(fs.clone(), dir, known_orders(&options), read_only)?;
-    versions.rewrite_beyond(options.manifest_size_min_bytes);
-    versions.set_thresholds(&options.thresholds);
+    options: &Options,
+    memory: &StoreMemory,
+    read_only: bool,
+) -> Arc<Tables> {
     let config = ReadConfig {
         order: options.key_order.clone(),
         index_search: options.index_search,
@@ -290,15 +286,37 @@ fn open_existing(
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max);
-    let tables = Arc::new(tables.with_thresholds(options.thresholds));
+    Arc::new(tables.with_thresholds(options.thresholds))
+}
+
+/// Opens the tables of a forest that are not open. Files that the writer removes from now on stay
+/// readable through these handles.
+pub(super) fn open_tables(trees: &[Arc<Tree>], forest: &Forest) -> Result<()> {
+    for (tree, version) in trees.iter().zip(forest.trees()) {
+        for file in version.files() {
+            tree.tables.get(&file)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_existing(
+    fs: Arc<dyn Fs>,
+    dir: &Path,
+    options: Options,
+    lock: Option<Box<dyn FileLock>>,
+) -> Result<Db> {
+    let began = Instant::now();
+    let read_only = lock.is_none();
+    let sizes = sizes_here(&options);
+    let memory = StoreMemory::of(&options, &sizes);
+    let mut versions = VersionSet::recover(fs.clone(), dir, known_orders(&options), read_only)?;
+    versions.rewrite_beyond(options.manifest_size_min_bytes);
+    versions.set_thresholds(&options.thresholds);
+    let tables = tables_of(&fs, dir, &options, &memory, read_only);
     let trees = trees_of(versions.catalog(), &options, &tables);
     if read_only {
-        // Files that the writer removes from now on stay readable through these handles.
-        for (tree, version) in trees.iter().zip(versions.current().trees()) {
-            for file in version.files() {
-                tree.tables.get(&file)?;
-            }
-        }
+        open_tables(&trees, &versions.current())?;
     }
     let clock = Arc::new(StoreClock::new(options.clock.clone()));
     let rules =
@@ -351,8 +369,9 @@ fn first_writer(
     }
 }
 
+/// Puts the state of an open store together. Without a lock it is read-only.
 #[allow(clippy::too_many_arguments)]
-fn assemble(
+pub(super) fn assemble(
     fs: Arc<dyn Fs>,
     dir: &Path,
     (options, sizes): (Options, Sizes),

@@ -51,6 +51,8 @@ pub enum LogEnd {
 /// Content of a record, valid until the next read.
 #[derive(Debug)]
 pub struct LogRecord<'a> {
+    /// Number of the log.
+    pub log: u64,
     /// Ordinal of the record among all records of all logs.
     pub ordinal: u64,
     /// Sequence number of the first operation.
@@ -64,6 +66,7 @@ pub struct LogRecord<'a> {
 }
 
 /// Reader of a log.
+#[derive(Clone)]
 pub struct LogReader {
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
@@ -80,7 +83,7 @@ pub struct LogReader {
 }
 
 /// A part of the file that was read ahead.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Window {
     start: u64,
     bytes: Vec<u8>,
@@ -280,6 +283,7 @@ impl LogReader {
                 self.at += padded(RECORD_HEADER_BYTES + header.payload_bytes as usize) as u64;
                 self.next_ordinal += 1;
                 Ok(Some(LogRecord {
+                    log: self.header.map_or(0, |h| h.number),
                     ordinal: self.next_ordinal - 1,
                     first_seqno: self.start.map_or(0, |s| s.first_seqno) + u64::from(header.seqno),
                     durable_bytes: header.durable_bytes,

@@ -16,7 +16,7 @@ mod slot_file;
 mod slots;
 mod state;
 mod stream;
-mod walk;
+pub(super) mod walk;
 
 pub use apply::Applier;
 pub use changes::{Change, ChangeBatch, Changes};

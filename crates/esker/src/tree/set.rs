@@ -459,6 +459,11 @@ impl VersionSet {
         in_tables.chain([self.numbers.ingested_seqno]).filter(sound).max().unwrap_or(0)
     }
 
+    /// Returns the largest sequence number of an ingest, or 0.
+    pub fn ingested_seqno(&self) -> SeqNo {
+        self.numbers.ingested_seqno
+    }
+
     /// Returns a sequence number up to which every operation of a log is in tables.
     pub fn last_seqno(&self) -> SeqNo {
         self.numbers.last_seqno

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::TestDir;
-use esker::{Batch, Db, KeyspaceOptions, Options, SlotOptions};
+use esker::{Batch, Db, IngestOptions, KeyspaceOptions, Options, SlotOptions, SortedWriter};
 use serde_json::{Value, json};
 
 fn esker(dir: &TestDir, args: &[&str]) -> Command {
@@ -157,6 +157,8 @@ fn killing_either_end_loses_nothing_and_applies_nothing_twice() {
     // The stream brings the operator of a keyspace.
     let counters = KeyspaceOptions::default().set("merge_operator", "add_i64").unwrap();
     let users = db.keyspace("users", &counters).unwrap();
+    let merge_operator = esker::built_in_merge_operator("add_i64");
+    let merging = Options { merge_operator, ..Options::default() };
     let stop = Arc::new(AtomicBool::new(false));
     let applied = || {
         let ran = dir.run(&["apply", "copy", "--position"]);
@@ -172,6 +174,18 @@ fn killing_either_end_loses_nothing_and_applies_nothing_twice() {
                 batch.put_in(&users, format!("{:04}", number % 5000), 7_i64.to_string());
                 db.write(&batch).unwrap();
                 number += 1;
+                if number % 100 == 50 {
+                    // Two parts of the feed.
+                    let file = dir.path("file.sst");
+                    let mut writer = SortedWriter::create(&file, &merging).unwrap();
+                    for key in 0..3000 {
+                        writer.put(format!("i{key:04}"), format!("{number:0500}")).unwrap();
+                    }
+                    writer.merge("sum", "1").unwrap();
+                    writer.finish().unwrap();
+                    users.ingest(&[&file], &IngestOptions::default()).unwrap();
+                    number += 1;
+                }
                 std::thread::sleep(Duration::from_micros(200));
             }
             number

@@ -79,7 +79,9 @@ fn a_view_shows_what_the_writer_had_written_and_never_changes() {
         let first = follower.db();
         let snapshot = first.snapshot();
         // Each change of the manifest, and each kind of operation.
-        let users = db.keyspace("users", &KeyspaceOptions::default().key_order(esker::KeyOrder::Reverse)).unwrap();
+        let users = db
+            .keyspace("users", &KeyspaceOptions::default().key_order(esker::KeyOrder::Reverse))
+            .unwrap();
         users.put("u", "1").unwrap();
         db.put("a", "2").unwrap();
         db.flush().unwrap();

@@ -105,12 +105,7 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn print(
-        &self,
-        shown: &mut Shown,
-        form: Form,
-        keyspace: &KeyspaceFlag,
-    ) -> Result<(), Failure> {
+    fn print(&self, shown: &mut Shown, form: Form, keyspace: &KeyspaceFlag) -> Result<(), Failure> {
         let mut out = stdout();
         match shown {
             Shown::Position => self.print_position(form, &mut out)?,
@@ -154,7 +149,9 @@ impl View<'_> {
         }
         match added {
             None => writeln!(out, "position {position}")?,
-            Some(added) => writeln!(out, "position {position}, {} more", counted(added, "operation"))?,
+            Some(added) => {
+                writeln!(out, "position {position}, {} more", counted(added, "operation"))?
+            }
         }
         Ok(())
     }

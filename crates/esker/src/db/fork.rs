@@ -220,7 +220,9 @@ impl DbInner {
                 if memtable.seqno_range().is_some_and(|(_, last)| last > self.visible_seqno()) {
                     let message = "the follower caught up and its memtables have grown beyond this \
                                    view; fork its newest view while it does not catch up";
-                    return Err(Error::new(crate::error::ErrorKind::Busy, message).with_path(&self.dir));
+                    return Err(
+                        Error::new(crate::error::ErrorKind::Busy, message).with_path(&self.dir)
+                    );
                 }
             }
         }

@@ -82,8 +82,7 @@ fn read_whole(
     slot: Slot,
     known: &[Arc<FileMeta>],
 ) -> Result<VersionSet> {
-    let mut found =
-        manifest::read(&*fs, dir, slot.manifest, slot.store_id, slot.manifest_bytes)?;
+    let mut found = manifest::read(&*fs, dir, slot.manifest, slot.store_id, slot.manifest_bytes)?;
     found.cut_to(slot.manifest_bytes);
     VersionSet::of_manifest(fs, dir, orders, slot, &found, (None, known))
 }

@@ -109,7 +109,17 @@ impl Changes {
         let known = inner.visible_seqno();
         let names = Names::at(&inner, from, known)?;
         let walk = start_walk(&inner, from)?;
-        Ok(Changes { inner, slot, walk, names, position: from, checksum: 0, held: None, parts: None, known })
+        Ok(Changes {
+            inner,
+            slot,
+            walk,
+            names,
+            position: from,
+            checksum: 0,
+            held: None,
+            parts: None,
+            known,
+        })
     }
 
     /// Returns the position: the sequence number of the last batch that was returned or that had

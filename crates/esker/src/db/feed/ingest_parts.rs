@@ -104,7 +104,9 @@ impl IngestParts {
         let begin = (self.table_at, self.block, self.open.clone());
         let prefix_bytes = if self.record.tree == 0 { 0 } else { PREFIX_BYTES };
         let read = loop {
-            let Some(table) = self.open.clone().filter(|_| bytes < PART_BYTES) else { break Ok(()) };
+            let Some(table) = self.open.clone().filter(|_| bytes < PART_BYTES) else {
+                break Ok(());
+            };
             let visited = table.visit_block(self.block, &mut |key, _, kind, value| {
                 let key = key.get(prefix_bytes..).unwrap_or_default();
                 bytes += key.len() + value.len();

@@ -143,9 +143,8 @@ impl DbInner {
         writer: &mut WriterState,
         record: &IngestRecord,
     ) -> Result<()> {
-        let logged = self.ingest_payload(record).and_then(|payload| {
-            writer.commit_own(&payload, self)
-        });
+        let logged =
+            self.ingest_payload(record).and_then(|payload| writer.commit_own(&payload, self));
         logged.inspect_err(|error| {
             writer.poisoned.get_or_insert_with(|| error.clone());
         })
@@ -221,7 +220,9 @@ mod tests {
         assert!(names::is_store_file(name));
         let parsed = names::parse_kept_table(name).unwrap();
         assert_eq!((parsed.seqno, parsed.keyspace, parsed.tree, parsed.table), (300, 7, 1, 12));
-        for foreign in ["ingested-300-7-1", "ingested-300-7-1-12-", "ingested-03-7-1-12", "ingested--7-1-12"] {
+        for foreign in
+            ["ingested-300-7-1", "ingested-300-7-1-12-", "ingested-03-7-1-12", "ingested--7-1-12"]
+        {
             assert_eq!(names::parse_kept_table(foreign), None, "{foreign}");
         }
     }

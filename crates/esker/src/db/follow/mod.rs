@@ -283,11 +283,8 @@ impl Follower {
         let shared = &self.shared;
         shared.check_process()?;
         let following = shared.following.lock();
-        let options = Options {
-            create_if_missing: false,
-            error_if_exists: false,
-            ..shared.options.clone()
-        };
+        let options =
+            Options { create_if_missing: false, error_if_exists: false, ..shared.options.clone() };
         let db = Db::open_on(following.fs.clone(), &following.dir, options)?;
         if db.store_id() != following.store_id() {
             let message = "another store has taken the place of the one that was followed";
@@ -326,7 +323,8 @@ impl Shared {
         if self.process == fork::now() {
             return Ok(());
         }
-        let message = "the follower was made before this process was forked; make one in this process";
+        let message =
+            "the follower was made before this process was forked; make one in this process";
         Err(Error::new(ErrorKind::Closed, message).with_path(&self.view.load().inner.dir))
     }
 

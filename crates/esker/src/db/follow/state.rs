@@ -117,8 +117,7 @@ impl Following {
         // A view has no background work, and does not take the blocks of the others with it.
         let options = Options { runtime: None, ..options.clone() };
         let orders = known_orders(&options);
-        let mut versions =
-            patiently(|| VersionSet::follow(fs.clone(), &dir, orders.clone()))?;
+        let mut versions = patiently(|| VersionSet::follow(fs.clone(), &dir, orders.clone()))?;
         versions.set_thresholds(&options.thresholds);
         let tables = tables_of(&fs, &dir, &options, &memory, true);
         let trees = trees_of(versions.catalog(), &options, &tables);

@@ -4,11 +4,11 @@
 //! does. Memory holds one block, one index and one filter.
 
 use super::{Destination, IngestReport, not_ascending};
-use crate::db::keyspace::Keyspace;
 use crate::base::expiry;
 use crate::base::key::Kind;
 use crate::base::keyspace::{PREFIX_BYTES, prefix};
 use crate::base::order::KeyOrder;
+use crate::db::keyspace::Keyspace;
 use crate::error::{Error, Result};
 use crate::iter::rewrite::EntrySink;
 use crate::table::External;

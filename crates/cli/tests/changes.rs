@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -264,4 +264,41 @@ fn a_copy_confirms_by_itself_over_a_pipe_in_both_directions() {
     drop(slot);
     db.close().unwrap();
     assert_eq!(dump(&dir, "copy"), dump(&dir, "db"));
+}
+
+#[test]
+fn a_follower_prints_positions_values_and_pairs_of_an_open_store() {
+    let dir = TestDir::new();
+    dir.fails(&["follow", "db", "--once"], 4, "there is no store");
+    let db = Db::open(dir.path("db"), Options::default()).unwrap();
+    db.put("a", "1").unwrap();
+    db.put("b", "1").unwrap();
+    assert_eq!(dir.ok(&["follow", "db", "--once"]), "position 2\n");
+    let line = &lines(&dir.ok(&["--json", "follow", "db", "--once"]))[0];
+    assert_eq!((&line["position"], &line["added"]), (&json!(2), &Value::Null));
+    assert_eq!(dir.ok(&["follow", "db", "--once", "--scan", ""]), "a\t1\nb\t1\n");
+    assert_eq!(dir.ok(&["follow", "db", "--once", "--scan", "b"]), "b\t1\n");
+    assert_eq!(dir.ok(&["follow", "db", "--once", "--get", "x"]), "(the key does not exist)\n");
+    let line = &lines(&dir.ok(&["--json", "follow", "db", "--once", "--get", "a"]))[0];
+    assert_eq!(*line, json!({"position": 2, "key": "a", "value": "1"}));
+    dir.fails(&["follow", "db", "--get", "a", "--scan", "b"], 2, "--scan");
+    dir.fails(&["follow", "db", "--every", "0"], 2, "--every");
+    dir.fails(&["follow", "db", "--once", "--get", "a", "--keyspace", "users"], 4, "users");
+    let mut child = esker(&dir, &["follow", "db", "--get", "a", "--every", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(child.stdout.take().unwrap()).lines();
+    for number in 1..=5 {
+        db.put("a", number.to_string()).unwrap();
+        let mut last = String::new();
+        // A change that comes between two looks is not shown.
+        while last != number.to_string() {
+            last = shown.next().unwrap().unwrap();
+        }
+        db.flush().unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    db.close().unwrap();
 }

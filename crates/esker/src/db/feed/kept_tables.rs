@@ -37,7 +37,7 @@ const VERSION: u8 = 1;
 
 /// An ingest as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IngestRecord {
+pub(in crate::db) struct IngestRecord {
     /// The sequence number of its entries.
     pub seqno: SeqNo,
     /// The keyspace; 0 is the default one.

@@ -18,13 +18,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::feed::walk::{Behind, LogWalk};
 use crate::base::expiry::StoreClock;
 use crate::base::key::SeqNo;
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::ops;
 use crate::base::sync::atomic::AtomicU64;
 use crate::db::Db;
+use crate::db::feed::walk::{Behind, LogWalk};
 use crate::db::lifecycle::{OpenHandle, sizes_here};
 use crate::db::open::{assemble, open_tables, tables_of};
 use crate::db::replay::{Replayed, count_operations};

@@ -374,7 +374,7 @@ impl LogReader {
     fn read(&mut self, offset: u64, from: usize, in_order: bool) -> Result<()> {
         let len = self.record.len() - from;
         if !in_order || len > READ_WINDOW_BYTES / 2 {
-            let read = self.file.read_exact_at(&mut self.record[from..], offset);
+            let read = read_or_zeros(&*self.file, &mut self.record[from..], offset);
             return read.map_err(|e| Error::io(&self.path, "read the log", e));
         }
         if self.window.part(offset, len).is_none() {
@@ -392,7 +392,7 @@ impl LogReader {
 
     fn read_window(&self, window: &mut Vec<u8>, start: u64, len: usize) -> Result<()> {
         window.resize(len, 0);
-        let read = self.file.read_exact_at(window, start);
+        let read = read_or_zeros(&*self.file, window, start);
         read.map_err(|e| Error::io(&self.path, "read the log", e))
     }
 
@@ -502,6 +502,20 @@ impl LogReader {
             start += (last / ALIGN_BYTES * ALIGN_BYTES + ALIGN_BYTES) as u64;
         }
         Ok(None)
+    }
+}
+
+/// Fills `buf`, with zeros behind the end of the file. A writer that ends its log meanwhile cuts off
+/// what it has allocated ahead, and that is zeros.
+fn read_or_zeros(file: &dyn ReadableFile, buf: &mut [u8], start: u64) -> std::io::Result<()> {
+    match file.read_exact_at(buf, start) {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            let left = file.len_bytes()?.saturating_sub(start).min(buf.len() as u64);
+            let (there, cut) = buf.split_at_mut(left as usize);
+            cut.fill(0);
+            file.read_exact_at(there, start)
+        }
+        read => read,
     }
 }
 

@@ -265,14 +265,20 @@ impl Following {
         Ok(walk)
     }
 
-    /// Leaves a log that the writer needs no more, if the logs after it are gone, too. Returns whether
-    /// there is more to read.
+    /// Leaves a log that the writer needs no more. The logs after it may be gone, and what they had is
+    /// in the tables of a newer manifest. Returns whether there is more to read.
     fn move_on(&mut self) -> Result<bool> {
+        let before = self.versions.min_wal();
+        self.read_manifest()?;
         let min_wal = self.versions.min_wal();
-        if self.walk.as_ref().is_none_or(|walk| walk.number() >= min_wal) {
-            return Ok(false);
+        match &self.walk {
+            None => return Ok(min_wal > before),
+            Some(walk) if walk.number() >= min_wal => return Ok(false),
+            Some(_) => {}
         }
-        if let Some(walk) = self.walk_from_first()? {
+        let (number, ordinal) = (min_wal, self.versions.min_wal_ordinal());
+        if let Some(walk) = LogWalk::at(self.fs.clone(), &self.dir, number, ordinal)? {
+            self.next_seqno = walk.first_seqno();
             self.walk = Some(walk);
             return Ok(true);
         }

@@ -358,7 +358,8 @@ impl Names {
             let is_live = record.kind != RecordKind::Dropped;
             names.known.insert(*id, is_live.then(|| Arc::from(&*record.name)));
         }
-        if logged.is_empty() || from >= end {
+        // Also a keyspace that was dropped, and is not logged any more, may have its changes here.
+        if names.feed.is_none() || from >= end {
             return Ok(names);
         }
         for (id, record) in first_records(inner, &names, from, end)? {

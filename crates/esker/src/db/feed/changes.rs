@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::change::{Change, ChangeBatch, plain_change};
 use super::ingest_parts::IngestParts;
-use super::kept_tables::{INGEST_KEY, IngestRecord};
+use super::kept_tables::{INGEST_KEY, IngestRecord, kept_in};
 use super::keyspace_log::{KeyspaceRecord, RecordKind, described_by};
 use super::walk::{Behind, LogWalk};
 use crate::base::checksum::checksum;
@@ -307,13 +307,24 @@ impl std::fmt::Debug for Changes {
 
 /// Starts a walk behind `from`.
 fn start_walk(inner: &DbInner, from: SeqNo) -> Result<LogWalk> {
-    LogWalk::start(inner.fs.clone(), &inner.dir, from)?.ok_or_else(|| {
-        let message = format!(
-            "the changes after position {from} are in no log any more; bootstrap again from \
-             `snapshot_with_position`"
-        );
-        Error::not_found(message).with_path(&inner.dir)
-    })
+    let mut begin = from;
+    loop {
+        if let Some(walk) = LogWalk::start(inner.fs.clone(), &inner.dir, begin)? {
+            return Ok(walk);
+        }
+        // No log has the number of an ingest. A crash may have lost the content of the log that began
+        // before it, and the next log begins behind it.
+        let kept = kept_in(&*inner.fs, &inner.dir)?;
+        if !kept.iter().any(|(table, _)| table.seqno == begin + 1) {
+            break;
+        }
+        begin += 1;
+    }
+    let message = format!(
+        "the changes after position {from} are in no log any more; bootstrap again from \
+         `snapshot_with_position`"
+    );
+    Err(Error::not_found(message).with_path(&inner.dir))
 }
 
 /// The batch that was returned last, and its checksum.

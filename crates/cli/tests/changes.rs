@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::TestDir;
-use esker::{Batch, Db, IngestOptions, KeyspaceOptions, Options, SlotOptions, SortedWriter};
+use esker::{
+    Batch, Db, IngestOptions, Keyspace, KeyspaceOptions, Options, SlotOptions, SortedWriter,
+};
 use serde_json::{Value, json};
 
 fn esker(dir: &TestDir, args: &[&str]) -> Command {
@@ -147,6 +149,20 @@ fn start(dir: &TestDir, sending: &[&str], applying: &[&str]) -> (Child, Child) {
     (sender, receiver)
 }
 
+/// Ingests pairs that are two parts of the feed, and an operand.
+fn ingest(dir: &TestDir, users: &Keyspace, number: u32) {
+    let merge_operator = esker::built_in_merge_operator("add_i64");
+    let merging = Options { merge_operator, ..Options::default() };
+    let file = dir.path("file.sst");
+    let mut writer = SortedWriter::create(&file, &merging).unwrap();
+    for key in 0..3000 {
+        writer.put(format!("i{key:04}"), format!("{number:0500}")).unwrap();
+    }
+    writer.merge("sum", "1").unwrap();
+    writer.finish().unwrap();
+    users.ingest(&[&file], &IngestOptions::default()).unwrap();
+}
+
 #[test]
 fn killing_either_end_loses_nothing_and_applies_nothing_twice() {
     let dir = TestDir::new();
@@ -157,8 +173,6 @@ fn killing_either_end_loses_nothing_and_applies_nothing_twice() {
     // The stream brings the operator of a keyspace.
     let counters = KeyspaceOptions::default().set("merge_operator", "add_i64").unwrap();
     let users = db.keyspace("users", &counters).unwrap();
-    let merge_operator = esker::built_in_merge_operator("add_i64");
-    let merging = Options { merge_operator, ..Options::default() };
     let stop = Arc::new(AtomicBool::new(false));
     let applied = || {
         let ran = dir.run(&["apply", "copy", "--position"]);
@@ -175,15 +189,7 @@ fn killing_either_end_loses_nothing_and_applies_nothing_twice() {
                 db.write(&batch).unwrap();
                 number += 1;
                 if number % 100 == 50 {
-                    // Two parts of the feed.
-                    let file = dir.path("file.sst");
-                    let mut writer = SortedWriter::create(&file, &merging).unwrap();
-                    for key in 0..3000 {
-                        writer.put(format!("i{key:04}"), format!("{number:0500}")).unwrap();
-                    }
-                    writer.merge("sum", "1").unwrap();
-                    writer.finish().unwrap();
-                    users.ingest(&[&file], &IngestOptions::default()).unwrap();
+                    ingest(&dir, &users, number);
                     number += 1;
                 }
                 std::thread::sleep(Duration::from_micros(200));

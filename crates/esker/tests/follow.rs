@@ -13,8 +13,8 @@ use std::time::Duration;
 use common::processes::{LONG, wait_until};
 use common::tiny_options;
 use esker::{
-    Batch, Db, Durability, ErrorKind, IngestOptions, KeyspaceOptions, Options, SortedWriter,
-    TransactionOptions, WalIo, WriteOptions,
+    Batch, Db, Durability, ErrorKind, Follower, IngestOptions, KeyspaceOptions, Options,
+    SortedWriter, TransactionOptions, WalIo, WriteOptions,
 };
 
 const VICTIM: &str = "ESKER_FOLLOW_VICTIM";
@@ -55,6 +55,23 @@ fn check(view: &Db) -> u64 {
         assert_eq!(keys, (last * 8).min(997));
     }
     last
+}
+
+/// A clean end of the writer, another one, and writes that no log has.
+fn after_another_opening(db: Db, follower: &Follower, path: &Path, options: Options) {
+    db.close().unwrap();
+    let db = Db::open(path, options).unwrap();
+    db.put("a", "4").unwrap();
+    follower.catch_up().unwrap();
+    assert_eq!(pairs(&follower.db()), pairs(&db));
+    // What no log has is shown when it is flushed.
+    db.put_with("unlogged", "1", &WriteOptions::NONE).unwrap();
+    db.put("logged", "1").unwrap();
+    follower.catch_up().unwrap();
+    assert_eq!(text(&follower.db(), "logged").as_deref(), Some("1"));
+    db.flush().unwrap();
+    follower.catch_up().unwrap();
+    assert_eq!(pairs(&follower.db()), pairs(&db));
 }
 
 #[test]
@@ -121,20 +138,7 @@ fn a_view_shows_what_the_writer_had_written_and_never_changes() {
         assert_eq!(viewed.get("u").unwrap().as_deref(), Some(&b"1"[..]));
         assert_eq!(third.existing_keyspace("people").unwrap().unwrap().iter().unwrap().count(), 1);
         assert_eq!(third.put("x", "y").unwrap_err().kind(), ErrorKind::ReadOnly);
-        // A clean end of the writer, and another one.
-        db.close().unwrap();
-        let db = Db::open(&path, options()).unwrap();
-        db.put("a", "4").unwrap();
-        follower.catch_up().unwrap();
-        assert_eq!(pairs(&follower.db()), pairs(&db));
-        // What no log has is shown when it is flushed.
-        db.put_with("unlogged", "1", &WriteOptions::NONE).unwrap();
-        db.put("logged", "1").unwrap();
-        follower.catch_up().unwrap();
-        assert_eq!(text(&follower.db(), "logged").as_deref(), Some("1"));
-        db.flush().unwrap();
-        follower.catch_up().unwrap();
-        assert_eq!(pairs(&follower.db()), pairs(&db));
+        after_another_opening(db, &follower, &path, options());
         assert_eq!(follower.lag().unwrap().operations, 0);
     }
 }

@@ -18,7 +18,7 @@ use super::format::{
 use crate::base::coding::Reader;
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Fs, ReadableFile};
+use crate::fs::{Fs, ReadableFile, read_or_zeros};
 
 /// Read size of the search after a bad record, in bytes.
 const SCAN_WINDOW_BYTES: usize = 64 << 10;
@@ -502,20 +502,6 @@ impl LogReader {
             start += (last / ALIGN_BYTES * ALIGN_BYTES + ALIGN_BYTES) as u64;
         }
         Ok(None)
-    }
-}
-
-/// Fills `buf`, with zeros behind the end of the file. A writer that ends its log meanwhile cuts off
-/// what it has allocated ahead, and that is zeros.
-fn read_or_zeros(file: &dyn ReadableFile, buf: &mut [u8], start: u64) -> std::io::Result<()> {
-    match file.read_exact_at(buf, start) {
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            let left = file.len_bytes()?.saturating_sub(start).min(buf.len() as u64);
-            let (there, cut) = buf.split_at_mut(left as usize);
-            cut.fill(0);
-            file.read_exact_at(there, start)
-        }
-        read => read,
     }
 }
 

@@ -14,8 +14,8 @@ use esker_lab::tune::workload::Sizes;
 use crate::bytes::{Encoding, Form};
 use crate::commands::{
     apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, diff, doctor,
-    dump, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, rekey, repair,
-    restore, scan, shell, slot, stats, top, trace, tune, verify,
+    dump, follow, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, rekey,
+    repair, restore, scan, shell, slot, stats, top, trace, tune, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -289,6 +289,8 @@ pub enum Command {
     Slot(slot::SlotArgs),
     /// Apply a stream of changes from standard input to a store
     Apply(Opening<apply::ApplyArgs>),
+    /// Show a store that another process writes, as it changes
+    Follow(Keyed<follow::FollowArgs>),
     /// Print the store's layout and statistics
     Stats(Opening<stats::StatsArgs>),
     /// Show what running stores publish about their work, again and again

@@ -106,6 +106,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Backup(of) => run_command(commands::backup::run, &of.args, of.global()),
         Command::Restore(of) => run_command(commands::restore::run, &of.args, of.global()),
         Command::Checkpoint(of) => run_command(commands::checkpoint::run, &of.args, of.global()),
+        Command::Follow(of) => run_command(commands::follow::run, &of.args, of.global()),
         Command::Fork(of) => run_command(commands::fork::run, &of.args, of.global()),
         Command::Diff(of) => run_command(commands::diff::run, &of.args, of.global()),
         Command::Destroy(of) => run_command(commands::destroy::run, &of.args, of.global()),

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use common::TestDir;
 use esker::feed::SlotOptions;
-use esker::{Batch, Db, KeyspaceOptions, Options};
+use esker::ingest::{IngestOptions, SortedWriter};
+use esker::{Batch, Db, Keyspace, KeyspaceOptions, Options};
 use serde_json::{Value, json};
 
 fn esker(dir: &TestDir, args: &[&str]) -> Command {
@@ -148,6 +149,20 @@ fn start(dir: &TestDir, sending: &[&str], applying: &[&str]) -> (Child, Child) {
     (sender, receiver)
 }
 
+/// Ingests pairs that are two parts of the feed, and an operand.
+fn ingest(dir: &TestDir, users: &Keyspace, number: u32) {
+    let merge_operator = esker::built_in_merge_operator("add_i64");
+    let merging = Options { merge_operator, ..Options::default() };
+    let file = dir.path("file.sst");
+    let mut writer = SortedWriter::create(&file, &merging).unwrap();
+    for key in 0..3000 {
+        writer.put(format!("i{key:04}"), format!("{number:0500}")).unwrap();
+    }
+    writer.merge("sum", "1").unwrap();
+    writer.finish().unwrap();
+    users.ingest(&[&file], &IngestOptions::default()).unwrap();
+}
+
 #[test]
 fn killing_either_end_loses_nothing_and_applies_nothing_twice() {
     let dir = TestDir::new();
@@ -173,6 +188,10 @@ fn killing_either_end_loses_nothing_and_applies_nothing_twice() {
                 batch.put_in(&users, format!("{:04}", number % 5000), 7_i64.to_string());
                 db.write(&batch).unwrap();
                 number += 1;
+                if number % 100 == 50 {
+                    ingest(&dir, &users, number);
+                    number += 1;
+                }
                 std::thread::sleep(Duration::from_micros(200));
             }
             number
@@ -251,4 +270,41 @@ fn a_copy_confirms_by_itself_over_a_pipe_in_both_directions() {
     drop(slot);
     db.close().unwrap();
     assert_eq!(dump(&dir, "copy"), dump(&dir, "db"));
+}
+
+#[test]
+fn a_follower_prints_positions_values_and_pairs_of_an_open_store() {
+    let dir = TestDir::new();
+    dir.fails(&["follow", "db", "--once"], 4, "there is no store");
+    let db = Db::open(dir.path("db"), Options::default()).unwrap();
+    db.put("a", "1").unwrap();
+    db.put("b", "1").unwrap();
+    assert_eq!(dir.ok(&["follow", "db", "--once"]), "position 2\n");
+    let line = &lines(&dir.ok(&["--json", "follow", "db", "--once"]))[0];
+    assert_eq!((&line["position"], &line["added"]), (&json!(2), &Value::Null));
+    assert_eq!(dir.ok(&["follow", "db", "--once", "--scan", ""]), "a\t1\nb\t1\n");
+    assert_eq!(dir.ok(&["follow", "db", "--once", "--scan", "b"]), "b\t1\n");
+    assert_eq!(dir.ok(&["follow", "db", "--once", "--get", "x"]), "(the key does not exist)\n");
+    let line = &lines(&dir.ok(&["--json", "follow", "db", "--once", "--get", "a"]))[0];
+    assert_eq!(*line, json!({"position": 2, "key": "a", "value": "1"}));
+    dir.fails(&["follow", "db", "--get", "a", "--scan", "b"], 2, "--scan");
+    dir.fails(&["follow", "db", "--every", "0"], 2, "--every");
+    dir.fails(&["follow", "db", "--once", "--get", "a", "--keyspace", "users"], 4, "users");
+    let mut child = esker(&dir, &["follow", "db", "--get", "a", "--every", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(child.stdout.take().unwrap()).lines();
+    for number in 1..=5 {
+        db.put("a", number.to_string()).unwrap();
+        let mut last = String::new();
+        // A change that comes between two looks is not shown.
+        while last != number.to_string() {
+            last = shown.next().unwrap().unwrap();
+        }
+        db.flush().unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    db.close().unwrap();
 }

@@ -119,6 +119,11 @@ pub mod feed {
     };
 }
 
+/// Followers: read-only views of a store that another process writes, from [`Db::follow`].
+pub mod follow {
+    pub use crate::db::follow::{Follower, FollowerLag};
+}
+
 /// Forks: what [`Db::fork_with`] and [`Db::lineage`] take and return.
 pub mod fork {
     pub use crate::db::fork::{ForkOptions, ForkReport};
@@ -168,6 +173,7 @@ const _: () = {
     is_send_and_sync::<feed::Slot>();
     is_send::<feed::Changes>();
     is_send::<feed::Applier>();
+    is_send_and_sync::<follow::Follower>();
     is_send_and_sync::<Stall>();
     is_send_and_sync::<Runtime>();
     is_send::<DbIterator>();

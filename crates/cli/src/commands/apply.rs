@@ -82,7 +82,7 @@ fn apply_all(
     let (mut batches, mut confirmed) = (0, None);
     while let Some(item) = reader.next()? {
         let is_new = applier.apply(&item)?;
-        batches += u64::from(is_new && matches!(item, StreamItem::Batch(_)));
+        batches += u64::from(is_new && matches!(&item, StreamItem::Batch(of) if !of.continues));
         let position = applier.position();
         // Once for all that has arrived: a sync takes longer than a batch.
         if args.confirm && position != confirmed && reader.input().buffer().is_empty() {

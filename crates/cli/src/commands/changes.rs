@@ -218,11 +218,16 @@ fn confirm_from_input(slot: Slot, json: bool, is_over: Arc<AtomicBool>) -> Resul
 
 fn batch_to_json(form: Form, batch: &ChangeBatch) -> Value {
     let changes = batch.changes.iter().map(|change| change_to_json(form, change));
-    json!({
+    let mut line = json!({
         "sequence": batch.sequence,
         "previous": batch.previous,
         "changes": changes.collect::<Vec<_>>(),
-    })
+    });
+    if batch.continues || batch.part > 0 {
+        line["part"] = json!(batch.part);
+        line["continues"] = json!(batch.continues);
+    }
+    line
 }
 
 fn change_to_json(form: Form, change: &Change) -> Value {

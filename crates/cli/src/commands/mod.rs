@@ -13,6 +13,7 @@ pub mod diff;
 pub mod doctor;
 pub mod dump;
 pub mod engines;
+pub mod follow;
 pub mod fork;
 pub mod get;
 pub mod import;

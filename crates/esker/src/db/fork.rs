@@ -205,7 +205,8 @@ impl DbInner {
     }
 
     /// Writes the memtables as tables in `dir` and adds these to `edit`, as the newest runs of level
-    /// 0. The store is open read-only, so its memtables do not change.
+    /// 0. The store is open read-only. Its memtables do not change, unless it is a view of a follower
+    /// that catches up.
     fn write_memtables(&self, fs: &Arc<dyn Fs>, dir: &Path, edit: &mut VersionEdit) -> Result<()> {
         let state = self.read_state.load();
         for tree in self.trees().iter() {
@@ -228,6 +229,13 @@ impl DbInner {
                 let order = next_order(edit, tree.id);
                 let slices = files.into_iter().map(|file| level_zero_slice(file, order));
                 edit.tree_mut(tree.id).added.extend(slices);
+                if memtable.seqno_range().is_some_and(|(_, last)| last > self.visible_seqno()) {
+                    let message = "the follower caught up and its memtables have grown beyond this \
+                                   view; fork its newest view while it does not catch up";
+                    return Err(
+                        Error::new(crate::error::ErrorKind::Busy, message).with_path(&self.dir)
+                    );
+                }
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ mod dir;
 mod events;
 mod expired;
 pub mod feed;
+pub mod follow;
 pub mod fork;
 mod hints;
 mod info_log;

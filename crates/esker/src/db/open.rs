@@ -43,9 +43,11 @@ use crate::read::ReadState;
 use crate::table::ReadConfig;
 use crate::tree::current::Current;
 use crate::tree::edit::VersionEdit;
+use crate::tree::forest::Forest;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
+use crate::tree::value_files::ValueFiles;
 use crate::txn::Transactions;
 use crate::txn::oracle::CommitOracle;
 use crate::wal::format::LogStart;
@@ -266,19 +268,14 @@ fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirList
     Ok(())
 }
 
-fn open_existing(
-    fs: Arc<dyn Fs>,
+/// Returns the tables of the store, none of which is open.
+pub(super) fn tables_of(
+    fs: &Arc<dyn Fs>,
     dir: &Path,
-    options: Options,
-    lock: Option<Box<dyn FileLock>>,
-) -> Result<Db> {
-    let began = Instant::now();
-    let read_only = lock.is_none();
-    let sizes = sizes_here(&options);
-    let memory = StoreMemory::of(&options, &sizes);
-    let mut versions = VersionSet::recover(fs.clone(), dir, known_orders(&options), read_only)?;
-    versions.rewrite_beyond(options.manifest_size_min_bytes);
-    versions.set_thresholds(&options.thresholds);
+    options: &Options,
+    memory: &StoreMemory,
+    (read_only, values): (bool, &Arc<ValueFiles>),
+) -> Arc<Tables> {
     let config = ReadConfig {
         order: options.key_order.clone(),
         index_search: options.index_search,
@@ -292,18 +289,40 @@ fn open_existing(
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max);
-    versions.values().limit_open(open_files_max);
-    let tables = tables.with_values(versions.values().clone());
-    let tables = Arc::new(tables.with_thresholds(options.thresholds));
+    values.limit_open(open_files_max);
+    let tables = tables.with_values(values.clone());
+    Arc::new(tables.with_thresholds(options.thresholds))
+}
+
+/// Opens the tables and value files of a forest that are not open. Files that the writer removes from now on stay
+/// readable through these handles.
+pub(super) fn open_tables(trees: &[Arc<Tree>], forest: &Forest) -> Result<()> {
+    for (tree, version) in trees.iter().zip(forest.trees()) {
+        for file in version.files() {
+            tree.tables.get(&file)?;
+            file.values().iter().try_for_each(|values| values.reader().map(drop))?;
+        }
+    }
+    Ok(())
+}
+
+fn open_existing(
+    fs: Arc<dyn Fs>,
+    dir: &Path,
+    options: Options,
+    lock: Option<Box<dyn FileLock>>,
+) -> Result<Db> {
+    let began = Instant::now();
+    let read_only = lock.is_none();
+    let sizes = sizes_here(&options);
+    let memory = StoreMemory::of(&options, &sizes);
+    let mut versions = VersionSet::recover(fs.clone(), dir, known_orders(&options), read_only)?;
+    versions.rewrite_beyond(options.manifest_size_min_bytes);
+    versions.set_thresholds(&options.thresholds);
+    let tables = tables_of(&fs, dir, &options, &memory, (read_only, versions.values()));
     let trees = trees_of(versions.catalog(), &options, &tables);
     if read_only {
-        // Files that the writer removes from now on stay readable through these handles.
-        for (tree, version) in trees.iter().zip(versions.current().trees()) {
-            for file in version.files() {
-                tree.tables.get(&file)?;
-                file.values().iter().try_for_each(|values| values.reader().map(drop))?;
-            }
-        }
+        open_tables(&trees, &versions.current())?;
     }
     let clock = Arc::new(StoreClock::new(options.clock.clone()));
     let rules =
@@ -356,8 +375,9 @@ fn first_writer(
     }
 }
 
+/// Puts the state of an open store together. Without a lock it is read-only.
 #[allow(clippy::too_many_arguments)]
-fn assemble(
+pub(super) fn assemble(
     fs: Arc<dyn Fs>,
     dir: &Path,
     (options, sizes): (Options, Sizes),

@@ -363,7 +363,7 @@ impl Replayed {
 
 /// Returns the number of operations in a record; `None` if any part is invalid, or names a tree
 /// that is not one of the first `trees`.
-fn count_operations(payload: &[u8], trees: usize) -> Option<u64> {
+pub(super) fn count_operations(payload: &[u8], trees: usize) -> Option<u64> {
     let valid = |op: &ops::Op<'_>| (op.tree as usize) < trees;
     ops::Ops::new(payload).try_fold(0, |count, op| op.filter(valid).map(|_| count + 1))
 }

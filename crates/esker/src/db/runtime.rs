@@ -190,6 +190,7 @@ impl SharedCaches {
 }
 
 /// The memory of a store: its own, or that of its runtime.
+#[derive(Clone)]
 pub(super) struct StoreMemory {
     pub cache: Arc<BlockCache<Layout>>,
     /// The number of the store in the cache.

@@ -220,6 +220,20 @@ pub(crate) fn parent_of(path: &Path) -> PathBuf {
     }
 }
 
+/// Fills `buf`, with zeros behind the end of the file. A writer that ends its log meanwhile cuts off
+/// what it has allocated ahead, and that is zeros.
+pub fn read_or_zeros(file: &dyn ReadableFile, buf: &mut [u8], start: u64) -> io::Result<()> {
+    match file.read_exact_at(buf, start) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            let left = file.len_bytes()?.saturating_sub(start).min(buf.len() as u64);
+            let (there, cut) = buf.split_at_mut(left as usize);
+            cut.fill(0);
+            file.read_exact_at(there, start)
+        }
+        read => read,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

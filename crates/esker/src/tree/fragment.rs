@@ -72,6 +72,14 @@ impl FileMeta {
         *self.waiting.lock() = Some(Arc::new(table));
     }
 
+    /// Takes over the open table of `known`, if that is the same file.
+    pub fn share_table(&self, known: &FileMeta) {
+        let is_same = (self.number, &self.info) == (known.number, &known.info);
+        if let Some(table) = known.opened().filter(|_| is_same) {
+            let _ = self.reader.set(table.clone());
+        }
+    }
+
     /// Returns the table if a reader has already used it.
     pub fn opened(&self) -> Option<&Arc<Table>> {
         self.reader.get()

@@ -141,6 +141,68 @@ pub struct Manifest {
     pub len_bytes: u64,
     /// Whether unreadable bytes follow the last intact record.
     pub torn: bool,
+    /// Offsets of the ends of the edits, in bytes.
+    ends: Vec<u64>,
+}
+
+impl Manifest {
+    /// Leaves out the edits that are not within the first `bytes` bytes.
+    pub fn cut_to(&mut self, bytes: u64) {
+        let kept = self.ends.partition_point(|end| *end <= bytes);
+        self.ends.truncate(kept);
+        self.edits.truncate(kept);
+        self.len_bytes = self.ends.last().copied().unwrap_or(HEADER_BYTES as u64);
+    }
+
+    /// Returns where the last edit ends.
+    pub fn end(&self) -> ManifestEnd {
+        ManifestEnd { bytes: self.len_bytes, edits: self.edits.len() as u32 }
+    }
+}
+
+/// Where a read of a manifest ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ManifestEnd {
+    /// Offset in bytes.
+    pub bytes: u64,
+    /// Number of edits before it.
+    pub edits: u32,
+}
+
+/// Reads the edits between `from`, where an earlier read of the manifest ended, and `until_bytes`, up
+/// to which the manifest is durable.
+///
+/// # Errors
+/// `Corruption` when the edits do not end there; `Io`.
+pub fn read_behind(
+    fs: &dyn Fs,
+    dir: &Path,
+    (number, store_id): (u64, u64),
+    from: ManifestEnd,
+    until_bytes: u64,
+) -> Result<(Vec<VersionEdit>, ManifestEnd)> {
+    let path = names::manifest_path(dir, number);
+    let io = |e| Error::io(&path, "read the manifest", e);
+    let file = fs.open_read(&path).map_err(io)?;
+    let (len_bytes, mut end, mut edits) = (file.len_bytes().map_err(io)?, from, Vec::new());
+    let wanted = until_bytes.min(len_bytes).saturating_sub(from.bytes).min(MANIFEST_BYTES_MAX);
+    let mut bytes = vec![0; wanted as usize];
+    file.read_exact_at(&mut bytes, from.bytes).map_err(io)?;
+    let mut rest = &bytes[..];
+    while let Some((edit, len)) = record(rest, end.edits, seed(store_id, number, end.bytes)) {
+        edits.push(edit);
+        rest = &rest[len..];
+        end = ManifestEnd { bytes: end.bytes + len as u64, edits: end.edits + 1 };
+    }
+    if end.bytes != until_bytes {
+        let message = format!(
+            "expected whole records up to byte {until_bytes}, found them up to byte {}; the manifest \
+             is damaged, `repair` can rebuild it",
+            end.bytes
+        );
+        return Err(Error::corruption(&path, end.bytes, message));
+    }
+    Ok((edits, end))
 }
 
 /// Reads a manifest. The first `durable_bytes` must be intact.
@@ -176,6 +238,7 @@ pub fn read(
         edits: Vec::new(),
         len_bytes: HEADER_BYTES as u64,
         torn: false,
+        ends: Vec::new(),
     };
     while let Some(rest) = bytes.get(found.len_bytes as usize..).filter(|r| !r.is_empty()) {
         let ordinal = found.edits.len() as u32;
@@ -183,6 +246,7 @@ pub fn read(
             Some((edit, len)) => {
                 found.edits.push(edit);
                 found.len_bytes += len as u64;
+                found.ends.push(found.len_bytes);
             }
             None => {
                 found.torn = true;

@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod current;
 pub mod cursor;
 pub mod edit;
+pub mod follow;
 pub mod foreign;
 pub mod forest;
 pub mod fragment;

@@ -26,6 +26,8 @@ pub const STATUS: &str = "STATUS";
 
 /// Prefix of the name of a slot's file, before the name of the slot.
 const SLOT: &str = "slot-";
+/// Prefix of the second name of an ingested table that readers of the change feed need.
+const INGESTED: &str = "ingested-";
 /// Suffix of the temporary name of a slot's file.
 const NEW: &str = ".new";
 /// Maximum length of the name of a slot, in bytes.
@@ -83,6 +85,39 @@ pub fn parse_slot(name: &str) -> Option<&str> {
     name.strip_prefix(SLOT).filter(|slot| is_slot_name(slot))
 }
 
+/// An ingested table that is kept for readers of the change feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptTable {
+    /// Sequence number of the ingest.
+    pub seqno: u64,
+    /// Keyspace of its entries; 0 is the default one.
+    pub keyspace: u32,
+    /// Tree of the keyspace.
+    pub tree: u32,
+    /// Number of the table.
+    pub table: u64,
+}
+
+/// Returns the path of the second name of an ingested table.
+pub fn kept_table_path(dir: &Path, of: &KeptTable) -> PathBuf {
+    let KeptTable { seqno, keyspace, tree, table } = of;
+    dir.join(format!("{INGESTED}{seqno}-{keyspace}-{tree}-{table}"))
+}
+
+/// Parses the second name of an ingested table.
+pub fn parse_kept_table(name: &str) -> Option<KeptTable> {
+    let mut parts = name.strip_prefix(INGESTED)?.split('-');
+    let mut number = || {
+        let part = parts.next()?;
+        // Each number has exactly one form.
+        part.parse::<u64>().ok().filter(|number| number.to_string() == part)
+    };
+    let (seqno, keyspace, tree, table) = (number()?, number()?, number()?, number()?);
+    let (keyspace, tree) = (keyspace.try_into().ok()?, tree.try_into().ok()?);
+    let is_whole = parts.next().is_none() && table <= NUMBER_MAX;
+    is_whole.then_some(KeptTable { seqno, keyspace, tree, table })
+}
+
 fn number(digits: &str) -> Option<u64> {
     let plain = digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit());
     // Each number has exactly one name. A name with extra leading zeros is foreign.
@@ -119,6 +154,7 @@ pub fn is_store_file(name: &str) -> bool {
         || parse_value_file(name).is_some()
         || parse_log(name).is_some()
         || parse_manifest(name).is_some()
+        || parse_kept_table(name).is_some()
         || parse_slot(name.strip_suffix(NEW).unwrap_or(name)).is_some()
 }
 

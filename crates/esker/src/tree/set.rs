@@ -74,25 +74,27 @@ fn add_trees(
 
 /// The versions of an open store.
 pub struct VersionSet {
-    fs: Arc<dyn Fs>,
-    dir: PathBuf,
-    store_id: u64,
+    pub(super) fs: Arc<dyn Fs>,
+    pub(super) dir: PathBuf,
+    pub(super) store_id: u64,
     lineage: Lineage,
     purger: Option<Arc<Purger>>,
     values: Arc<ValueFiles>,
-    forest: Arc<Forest>,
+    pub(super) forest: Arc<Forest>,
     catalog: Catalog,
     /// The key order of tree 0, then the orders that other trees may have.
-    orders: Vec<KeyOrder>,
-    thresholds: Thresholds,
+    pub(super) orders: Vec<KeyOrder>,
+    pub(super) thresholds: Thresholds,
     writer: Option<Writer>,
-    manifest_number: u64,
+    pub(super) manifest_number: u64,
     /// Number of the next manifest.
     next_manifest: u64,
     /// Whether the next edit writes a new manifest and a new `CURRENT`.
     renew: bool,
     rewrite_bytes_min: u64,
     numbers: Numbers,
+    /// The switch of `CURRENT` that was read, and how far the manifest was read.
+    pub(super) read_to: (u64, manifest::ManifestEnd),
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -196,63 +198,107 @@ impl VersionSet {
         let slot = Current::read(&*fs, dir)?;
         let found = manifest::read(&*fs, dir, slot.manifest, slot.store_id, slot.manifest_bytes)
             .map_err(|e| e.missing_as_corruption("CURRENT"))?;
-        let path = names::manifest_path(dir, slot.manifest);
         let purger = (!read_only).then(|| {
             let process = fork::process();
             Arc::new(Purger::new(fs.clone(), dir.to_path_buf(), process))
         });
         let values = Arc::new(ValueFiles::new(fs.clone(), dir, purger.clone()));
-        let next_manifest = next_manifest_number(&*fs, dir, slot.manifest)?;
-        let mut numbers = Numbers { next_file: slot.manifest + 1, ..Numbers::default() };
-        let order = &orders[0];
-        let mut forest = Forest::empty(order.clone());
-        let mut catalog = Catalog::default();
-        let mut lineage = Lineage::default();
-        for edit in &found.edits {
-            lineage = edit.lineage.clone().unwrap_or(lineage);
-            if let Some(name) = &edit.comparator
-                && name != order.name()
-            {
-                let message =
-                    format!("expected keys ordered by {name}, opened with {}", order.name());
-                return Err(Error::new(ErrorKind::Incompatible, message).with_path(dir));
-            }
-            catalog.apply(&edit.catalog).map_err(|e| e.with_path(&path))?;
-            add_trees(&mut forest, edit, &orders, &Thresholds::default())
-                .map_err(|e| e.with_path(dir))?;
-            let make = |number, info: &crate::table::TableInfo| {
-                FileMeta::new(number, info.clone(), purger.clone()).with_values(&values)
-            };
-            forest = forest.after(edit, make).map_err(|e| e.with_path(&path))?;
-            numbers.take(edit);
-        }
-        numbers.check(&path)?;
-        let writer = if read_only {
-            None
-        } else {
-            let manifest = ManifestWriter::resume(&*fs, dir, &found)?;
-            let current = Current::open(&*fs, dir, slot)?;
+        let mut set =
+            VersionSet::of_manifest(fs, dir, orders, slot, &found, (purger, values, &[]))?;
+        if !read_only {
+            let manifest = ManifestWriter::resume(&*set.fs, dir, &found)?;
+            let current = Current::open(&*set.fs, dir, slot)?;
             let content_bytes = found.edits.first().map_or(0, |e| e.encode().len() as u64);
-            Some(Writer { manifest, current, content_bytes, failed: None })
-        };
-        Ok(VersionSet {
-            fs,
-            dir: dir.to_path_buf(),
+            set.writer = Some(Writer { manifest, current, content_bytes, failed: None });
+        }
+        Ok(set)
+    }
+
+    /// Rebuilds the versions from what `slot` points to. The files share the open tables of `known`,
+    /// sorted by number.
+    pub(super) fn of_manifest(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        orders: Vec<KeyOrder>,
+        slot: Slot,
+        found: &manifest::Manifest,
+        (purger, values, known): (Option<Arc<Purger>>, Arc<ValueFiles>, &[Arc<FileMeta>]),
+    ) -> Result<VersionSet> {
+        let mut set = VersionSet {
             store_id: slot.store_id,
-            lineage,
+            lineage: Lineage::default(),
             purger,
             values,
-            forest: Arc::new(forest),
-            catalog,
+            forest: Arc::new(Forest::empty(orders[0].clone())),
+            catalog: Catalog::default(),
             orders,
             thresholds: Thresholds::default(),
-            writer,
+            writer: None,
             manifest_number: slot.manifest,
-            next_manifest,
+            next_manifest: next_manifest_number(&*fs, dir, slot.manifest)?,
             renew: false,
             rewrite_bytes_min: REWRITE_BYTES_MIN,
-            numbers,
-        })
+            numbers: Numbers { next_file: slot.manifest + 1, ..Numbers::default() },
+            read_to: (slot.sequence, found.end()),
+            dir: dir.to_path_buf(),
+            fs,
+        };
+        for edit in &found.edits {
+            set.adopt(edit, known)?;
+        }
+        set.numbers.check(&names::manifest_path(dir, slot.manifest))?;
+        Ok(set)
+    }
+
+    /// Takes over an edit that is in the manifest. After an error only a part of it was.
+    pub(super) fn adopt(&mut self, edit: &VersionEdit, known: &[Arc<FileMeta>]) -> Result<()> {
+        let path = names::manifest_path(&self.dir, self.manifest_number);
+        if let Some(lineage) = &edit.lineage {
+            self.lineage = lineage.clone();
+        }
+        let order = self.orders[0].name();
+        if let Some(name) = edit.comparator.as_deref().filter(|name| *name != order) {
+            let message = format!("expected keys ordered by {name}, opened with {order}");
+            return Err(Error::new(ErrorKind::Incompatible, message).with_path(&self.dir));
+        }
+        self.catalog.apply(&edit.catalog).map_err(|e| e.with_path(&path))?;
+        let forest = Arc::make_mut(&mut self.forest);
+        add_trees(forest, edit, &self.orders, &self.thresholds)
+            .map_err(|e| e.with_path(&self.dir))?;
+        let (purger, values) = (&self.purger, &self.values);
+        let make = |number, info: &crate::table::TableInfo| {
+            let file = FileMeta::new(number, info.clone(), purger.clone()).with_values(values);
+            if let Ok(at) = known.binary_search_by_key(&number, |file| file.number) {
+                file.share_table(&known[at]);
+            }
+            file
+        };
+        *forest = forest.after(edit, make).map_err(|e| e.with_path(&path))?;
+        self.numbers.take(edit);
+        Ok(())
+    }
+
+    /// Returns a copy for reading. It never writes, and removes no file.
+    pub fn copy_for_reading(&self) -> VersionSet {
+        VersionSet {
+            fs: self.fs.clone(),
+            dir: self.dir.clone(),
+            store_id: self.store_id,
+            lineage: self.lineage.clone(),
+            purger: None,
+            values: self.values.clone(),
+            forest: self.forest.clone(),
+            catalog: self.catalog.clone(),
+            orders: self.orders.clone(),
+            thresholds: self.thresholds,
+            writer: None,
+            manifest_number: self.manifest_number,
+            next_manifest: self.next_manifest,
+            renew: false,
+            rewrite_bytes_min: self.rewrite_bytes_min,
+            numbers: self.numbers,
+            read_to: self.read_to,
+        }
     }
 
     /// Makes the next edit write a new manifest and a new `CURRENT`, because the durability of the
@@ -422,6 +468,11 @@ impl VersionSet {
         let files = self.forest.files();
         let in_tables = files.iter().map(|file| file.info.seqno_max);
         in_tables.chain([self.numbers.ingested_seqno]).filter(sound).max().unwrap_or(0)
+    }
+
+    /// Returns the largest sequence number of an ingest, or 0.
+    pub fn ingested_seqno(&self) -> SeqNo {
+        self.numbers.ingested_seqno
     }
 
     /// Returns a sequence number up to which every operation of a log is in tables.

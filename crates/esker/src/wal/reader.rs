@@ -18,7 +18,7 @@ use super::format::{
 use crate::base::coding::Reader;
 use crate::base::key::SeqNo;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Fs, ReadableFile};
+use crate::fs::{Fs, ReadableFile, read_or_zeros};
 
 /// Read size of the search after a bad record, in bytes.
 const SCAN_WINDOW_BYTES: usize = 64 << 10;
@@ -51,6 +51,8 @@ pub enum LogEnd {
 /// Content of a record, valid until the next read.
 #[derive(Debug)]
 pub struct LogRecord<'a> {
+    /// Number of the log.
+    pub log: u64,
     /// Ordinal of the record among all records of all logs.
     pub ordinal: u64,
     /// Sequence number of the first operation.
@@ -64,6 +66,7 @@ pub struct LogRecord<'a> {
 }
 
 /// Reader of a log.
+#[derive(Clone)]
 pub struct LogReader {
     file: Arc<dyn ReadableFile>,
     path: PathBuf,
@@ -80,7 +83,7 @@ pub struct LogReader {
 }
 
 /// A part of the file that was read ahead.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Window {
     start: u64,
     bytes: Vec<u8>,
@@ -280,6 +283,7 @@ impl LogReader {
                 self.at += padded(RECORD_HEADER_BYTES + header.payload_bytes as usize) as u64;
                 self.next_ordinal += 1;
                 Ok(Some(LogRecord {
+                    log: self.header.map_or(0, |h| h.number),
                     ordinal: self.next_ordinal - 1,
                     first_seqno: self.start.map_or(0, |s| s.first_seqno) + u64::from(header.seqno),
                     durable_bytes: header.durable_bytes,
@@ -370,7 +374,7 @@ impl LogReader {
     fn read(&mut self, offset: u64, from: usize, in_order: bool) -> Result<()> {
         let len = self.record.len() - from;
         if !in_order || len > READ_WINDOW_BYTES / 2 {
-            let read = self.file.read_exact_at(&mut self.record[from..], offset);
+            let read = read_or_zeros(&*self.file, &mut self.record[from..], offset);
             return read.map_err(|e| Error::io(&self.path, "read the log", e));
         }
         if self.window.part(offset, len).is_none() {
@@ -388,7 +392,7 @@ impl LogReader {
 
     fn read_window(&self, window: &mut Vec<u8>, start: u64, len: usize) -> Result<()> {
         window.resize(len, 0);
-        let read = self.file.read_exact_at(window, start);
+        let read = read_or_zeros(&*self.file, window, start);
         read.map_err(|e| Error::io(&self.path, "read the log", e))
     }
 

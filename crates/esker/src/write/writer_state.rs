@@ -130,6 +130,20 @@ impl WriterState {
         ends
     }
 
+    /// Commits one operation of the store itself, for a caller that holds the writer state. Only the
+    /// log has it, until something makes that durable.
+    pub fn commit_own(&mut self, payload: &[u8], hooks: &dyn CommitHooks) -> Result<()> {
+        let member = Member {
+            payload,
+            count: 1,
+            user_bytes: 0,
+            durability: Durability::Buffered,
+            check: None,
+            deadline: None,
+        };
+        self.commit_group(&[member], false, hooks).map(drop)
+    }
+
     /// Decides which members are committed: those without a check, and those whose check finds no
     /// conflict with earlier commits or with earlier members. Returns them, and for each member its
     /// error if it is not committed. Records the operations of the members that are committed.

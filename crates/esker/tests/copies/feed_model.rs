@@ -78,7 +78,7 @@ fn operate(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
         _ => WriteOptions::BUFFERED,
     };
     let existing = || db.existing_keyspace(name);
-    match rng.next_u64() % 24 {
+    match rng.next_u64() % 25 {
         0 => db.keyspace(name, &KeyspaceOptions::default()).map(drop),
         1 if rng.next_u64().is_multiple_of(3) && existing()?.is_some() => db.drop_keyspace(name),
         2 if existing()?.is_some() && db.existing_keyspace("d")?.is_none() => {
@@ -104,6 +104,14 @@ fn operate(db: &Db, rng: &mut SplitMix64) -> esker::Result<()> {
             }
         }
         7 => db.delete_range(key(rng), key(rng)),
+        24 => {
+            let first = rng.next_u64() % 35;
+            let pairs = (first..first + 5).map(|number| (format!("{number:02}"), &value));
+            match existing()? {
+                Some(keyspace) => keyspace.bulk_load(pairs).map(drop),
+                None => db.bulk_load(pairs).map(drop),
+            }
+        }
         8..12 => db.delete_with(key(rng), &options),
         12..16 => {
             let mut batch = Batch::new();

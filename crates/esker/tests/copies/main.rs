@@ -5,6 +5,7 @@ mod backup;
 mod common;
 mod diff_model;
 mod feed;
+mod feed_ingest;
 mod feed_model;
 mod fork;
 mod ingest;

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use esker::encryption::{EncryptedFs, KeyError, MasterKey};
+use esker::feed::SlotOptions;
 use esker::fs::{Fs, MemFs};
-use esker::{Db, Error, ErrorKind, Options, WriteOptions};
+use esker::{Db, Error, ErrorKind, Options, ValueSeparation, WriteOptions};
 use esker_testkit::crash::{CrashFs, CrashModel};
 
 use super::common::{bounded_options, files, image, pairs};
@@ -236,6 +237,37 @@ fn copies_of_an_encrypted_store_are_encrypted_and_open_with_its_key() {
     assert!(report.lost.is_empty(), "{report:?}");
     assert_hidden(&inner, dir());
     assert_eq!(pairs(open(&fs, dir()).iter().unwrap()).len(), want.len() + 1);
+}
+
+#[test]
+fn value_files_ingests_and_their_feed_are_encrypted_too() {
+    let inner = MemFs::new();
+    let fs = over(&inner, 1);
+    let values = ValueSeparation::From(100);
+    let options = Options { value_separation_min_bytes: values, ..bounded_options() };
+    let db = Db::open_on(fs.clone(), dir(), options.clone()).unwrap();
+    let slot = db.subscribe("copy", &SlotOptions::default()).unwrap();
+    let value = |n: u64| format!("{MARKER} {n} {}", "x".repeat(200));
+    for n in 0..200 {
+        db.put(format!("put{n:03}"), value(n)).unwrap();
+    }
+    db.flush().unwrap();
+    assert!(db.metrics().value_files > 0);
+    db.bulk_load((0..200).map(|n| (format!("load{n:03}"), value(n)))).unwrap();
+    db.compact_all().unwrap();
+    drop(slot);
+    db.close().unwrap();
+    assert_hidden(&inner, dir());
+    let names: Vec<String> = inner.list(dir()).unwrap().into_iter().map(|e| e.name).collect();
+    assert!(names.iter().any(|name| name.starts_with("ingested-")), "{names:?}");
+
+    let db = Db::open_on(fs, dir(), options).unwrap();
+    assert_eq!(pairs(db.iter().unwrap()).len(), 400);
+    let mut fed = 0;
+    for batch in db.changes(0).unwrap() {
+        fed += batch.unwrap().changes.len();
+    }
+    assert_eq!(fed, 400);
 }
 
 #[test]

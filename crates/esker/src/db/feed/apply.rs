@@ -6,18 +6,23 @@
 //! 2. The manifest has a change of a keyspace at once, and a batch is in the log only. So everything
 //!    before such a change is durable first, and the change is noted durably before the next one:
 //!    after a crash at most one of them may have to be done again.
-//! 3. A batch is applied only if it follows what the target has: the positions and the checksums
+//! 3. The parts of an ingest become tables of the target, and are visible together. The target notes
+//!    durably that it is about to install them, with the number of its last ingest. After a crash a
+//!    larger number says that it has installed them.
+//! 4. A batch is applied only if it follows what the target has: the positions and the checksums
 //!    must fit.
 
 use std::sync::Arc;
 
-use super::changes::{Change, ChangeBatch};
+use super::change::{Change, ChangeBatch};
 use super::keyspace_log::options_of;
 use super::stream::StreamItem;
 use crate::base::coding::{Reader, put_u64};
+use crate::base::key::Kind;
 use crate::base::keyspace::{KeyspaceState, Place, StoredKey, prefix_end};
 use crate::base::ops;
 use crate::db::Db;
+use crate::db::ingest::SortedLoad;
 use crate::db::keyspace::Keyspace;
 use crate::db::tree::InKeyspace;
 use crate::error::{Error, ErrorKind, Result};
@@ -28,6 +33,8 @@ use crate::write::commit::LARGE_BYTES;
 /// Key of the position in the internal keyspace of the feed.
 const APPLIED: &[u8] = b"applied";
 const VERSION: u8 = 1;
+/// Version of a state with an ingest.
+const VERSION_INGEST: u8 = 2;
 
 /// What a store has applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,12 +48,27 @@ struct Applied {
     checksum: u64,
     /// Number of changes of the next batch that are done: changes of keyspaces are not atomic.
     done: u64,
+    /// An ingest that is being installed.
+    ingest: Option<Ingesting>,
+}
+
+/// An ingest that the target installs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ingesting {
+    /// The number of the last ingest of the target before it.
+    before: u64,
+    /// The position behind it, and its checksum.
+    position: u64,
+    checksum: u64,
 }
 
 impl Applied {
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION, u8::from(self.is_bootstrapping)];
-        for number in [self.source, self.position, self.checksum, self.done] {
+        let version = if self.ingest.is_some() { VERSION_INGEST } else { VERSION };
+        let mut out = vec![version, u8::from(self.is_bootstrapping)];
+        let ingest = self.ingest.map(|ingest| [ingest.before, ingest.position, ingest.checksum]);
+        let own = [self.source, self.position, self.checksum, self.done];
+        for number in own.into_iter().chain(ingest.into_iter().flatten()) {
             put_u64(&mut out, number);
         }
         out
@@ -57,8 +79,14 @@ impl Applied {
         let (version, is_bootstrapping) = (reader.u8()?, reader.u8()? != 0);
         let (source, position) = (reader.u64()?, reader.u64()?);
         let (checksum, done) = (reader.u64()?, reader.u64()?);
-        let applied = Applied { source, is_bootstrapping, position, checksum, done };
-        (version == VERSION && reader.is_empty()).then_some(applied)
+        let mut ingest = None;
+        if version == VERSION_INGEST {
+            let (before, position) = (reader.u64()?, reader.u64()?);
+            ingest = Some(Ingesting { before, position, checksum: reader.u64()? });
+        }
+        let applied = Applied { source, is_bootstrapping, position, checksum, done, ingest };
+        let is_known = [VERSION, VERSION_INGEST].contains(&version);
+        (is_known && reader.is_empty()).then_some(applied)
     }
 }
 
@@ -71,6 +99,16 @@ pub struct Applier {
     feed: Arc<KeyspaceState>,
     source: u64,
     state: Option<Applied>,
+    /// The parts of an ingest so far.
+    load: Option<PartialLoad>,
+}
+
+/// An ingest of which some parts have come.
+struct PartialLoad {
+    load: SortedLoad,
+    /// The position behind the ingest.
+    sequence: u64,
+    next_part: u64,
 }
 
 impl std::fmt::Debug for Applier {
@@ -135,9 +173,12 @@ impl Applier {
             let message = "the stream has the changes of this very store";
             return Err(Error::new(ErrorKind::Incompatible, message).with_path(&db.inner.dir));
         }
-        let _changing = db.inner.feed.catalog_change.lock();
+        let changing = db.inner.feed.catalog_change.lock();
         let (feed, _) = db.inner.make_feed_keyspace()?;
-        Ok(Applier { db: db.clone(), feed, source, state })
+        let mut applier = Applier { db: db.clone(), feed, source, state, load: None };
+        drop(changing);
+        applier.settle_ingest()?;
+        Ok(applier)
     }
 
     /// Returns the position up to which the changes are applied; `None` before the first one and
@@ -190,6 +231,8 @@ impl Applier {
     }
 
     fn apply_batch(&mut self, batch: &ChangeBatch) -> Result<bool> {
+        // A write after an installation may have failed.
+        self.settle_ingest()?;
         let have = match self.state {
             Some(state) if state.is_bootstrapping => {
                 return Err(self.out_of_place("a batch within the content of the source"));
@@ -217,8 +260,71 @@ impl Applier {
         if !is_known_boundary || differs(batch.previous_checksum, have.checksum) {
             return Err(self.diverged(have.position));
         }
+        let load = self.load.take();
+        if batch.continues || batch.part > 0 {
+            return self.apply_part(load, batch).map(|()| true);
+        }
         let state = self.state_at(batch.sequence, batch.checksum);
         self.apply_changes(&batch.changes, state).map(|()| true)
+    }
+
+    /// Adds a part of an ingest to the tables that are being made, and installs them with the last.
+    fn apply_part(&mut self, load: Option<PartialLoad>, batch: &ChangeBatch) -> Result<()> {
+        let (sequence, part) = (batch.sequence, batch.part);
+        let known = load.filter(|load| (load.sequence, load.next_part) == (sequence, part));
+        let mut load = match (known, batch.changes.first()) {
+            (Some(known), _) if part > 0 => known.load,
+            (_, Some(first)) if part == 0 => SortedLoad::new(&self.keyspace(name_of(first))?)?,
+            _ => return Err(self.out_of_place("this part of an ingest")),
+        };
+        batch.changes.iter().try_for_each(|change| self.add_to(&mut load, change))?;
+        if batch.continues {
+            self.load = Some(PartialLoad { load, sequence, next_part: part + 1 });
+            return Ok(());
+        }
+        let have = self.state.unwrap_or_else(|| self.state_at(0, 0));
+        let before = self.db.inner.versions.lock().ingested_seqno();
+        let (position, checksum) = (sequence, batch.checksum);
+        let ingest = Some(Ingesting { before, position, checksum });
+        // The installation makes this durable before the manifest has the tables.
+        load.install(|| self.write(Operations::default(), Applied { ingest, ..have }))?;
+        self.write(Operations::default(), self.state_at(position, checksum))
+    }
+
+    fn add_to(&self, load: &mut SortedLoad, change: &Change) -> Result<()> {
+        match change {
+            Change::Put { key, value, expires_ms: None, .. } => {
+                check_value(value)?;
+                load.add(key, Kind::Put, value)
+            }
+            Change::Put { key, value, expires_ms: Some(time_ms), .. } => {
+                check_value(value)?;
+                self.db.inner.rules.clock.mark_used();
+                let timed = [&time_ms.to_be_bytes()[..], value].concat();
+                load.add(key, Kind::PutExpiring, &timed)
+            }
+            Change::Merge { keyspace, key, operand } => {
+                check_value(operand)?;
+                let found = self.keyspace(keyspace)?;
+                let rules = found.state().map_or(&self.db.inner.rules, |state| &state.rules);
+                rules.check_merge(keyspace, operand)?;
+                load.add(key, Kind::Merge, operand)
+            }
+            Change::Delete { key, .. } => load.add(key, Kind::Delete, &[]),
+            _ => Err(self.out_of_place("a change of this kind in an ingest")),
+        }
+    }
+
+    /// Finds out whether a crash came before or after the installation of an ingest.
+    fn settle_ingest(&mut self) -> Result<()> {
+        let Some(state) = self.state else { return Ok(()) };
+        let Some(ingest) = state.ingest else { return Ok(()) };
+        let is_installed = self.db.inner.versions.lock().ingested_seqno() > ingest.before;
+        let settled = match is_installed {
+            true => self.state_at(ingest.position, ingest.checksum),
+            false => Applied { ingest: None, ..state },
+        };
+        self.write(Operations::default(), settled)
     }
 
     fn diverged(&self, position: u64) -> Error {
@@ -239,7 +345,8 @@ impl Applier {
     }
 
     fn state_at(&self, position: u64, checksum: u64) -> Applied {
-        Applied { source: self.source, is_bootstrapping: false, position, checksum, done: 0 }
+        let (source, is_bootstrapping, done, ingest) = (self.source, false, 0, None);
+        Applied { source, is_bootstrapping, position, checksum, done, ingest }
     }
 
     /// Empties the target if a copy of the content was interrupted; otherwise it must be empty.

@@ -12,10 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::change::{Change, ChangeBatch, plain_change};
+use super::ingest_parts::IngestParts;
+use super::kept_tables::{INGEST_KEY, IngestRecord, kept_in};
 use super::keyspace_log::{KeyspaceRecord, RecordKind, described_by};
 use super::walk::{Behind, LogWalk};
 use crate::base::checksum::checksum;
-use crate::base::expiry;
 use crate::base::key::{Kind, SeqNo};
 use crate::base::keyspace::{KeyspaceId, PREFIX_BYTES, keyspace_of};
 use crate::base::ops::{Op, Ops};
@@ -28,48 +30,6 @@ use crate::wal::LogRecord;
 
 /// Time between two looks at the logs of a store that another process writes.
 const POLL: Duration = Duration::from_millis(10);
-
-/// One change of a [`ChangeBatch`]. `keyspace` is the name that the keyspace had then.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-#[allow(missing_docs)]
-pub enum Change {
-    /// A key was set to a value. With `expires_ms`, until that time in milliseconds since 1970.
-    Put { keyspace: Arc<str>, key: Vec<u8>, value: Vec<u8>, expires_ms: Option<u64> },
-    /// An operand was merged into the value of a key.
-    Merge { keyspace: Arc<str>, key: Vec<u8>, operand: Vec<u8> },
-    /// A key was deleted. It may not have existed.
-    Delete { keyspace: Arc<str>, key: Vec<u8> },
-    /// The keys in `[start, end)` were deleted.
-    DeleteRange { keyspace: Arc<str>, start: Vec<u8>, end: Vec<u8> },
-    /// All keys of a keyspace were deleted.
-    Clear { keyspace: Arc<str> },
-    /// A keyspace was created, with the name of its key order and with its own options.
-    KeyspaceCreated { keyspace: Arc<str>, key_order: String, options: Vec<(String, String)> },
-    /// A keyspace got another name.
-    KeyspaceRenamed { keyspace: Arc<str>, new_name: Arc<str> },
-    /// A keyspace was dropped with all its keys.
-    KeyspaceDropped { keyspace: Arc<str> },
-}
-
-/// A committed batch: changes that became visible together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ChangeBatch {
-    /// Sequence number of the first operation of the batch.
-    pub first_sequence: u64,
-    /// Sequence number of the last operation of the batch. It is the position after the batch.
-    pub sequence: u64,
-    /// Checksum of the batch, which tells batches with the same sequence number apart. Not 0.
-    pub checksum: u64,
-    /// Position before the batch: the sequence number of the batch that the feed returned before, or
-    /// the position at which it began.
-    pub previous: u64,
-    /// Checksum of the batch that ends at `previous`; 0 if it is not known.
-    pub previous_checksum: u64,
-    /// The changes, in order. A key may occur more than once; the last change counts.
-    pub changes: Vec<Change>,
-}
 
 /// The change feed of a store from a position on, from [`Db::changes`] or
 /// [`Slot::changes`](crate::feed::Slot::changes).
@@ -86,7 +46,9 @@ pub struct Changes {
     begins_inside: bool,
     checksum: u64,
     /// A batch that was read and is not visible yet.
-    held: Option<(ChangeBatch, bool)>,
+    held: Option<Decoded>,
+    /// The rest of an ingest whose first part was returned.
+    parts: Option<IngestParts>,
     /// Position up to which the store is known to have records.
     known: SeqNo,
 }
@@ -99,7 +61,8 @@ impl Db {
     /// A batch of a prepared transaction appears when it is committed. Pairs that expire appear as
     /// puts with their time, and vanish at that time without a change. What a compaction filter
     /// removes does not appear. Creations, drops and renames of keyspaces appear while the store has
-    /// a slot.
+    /// a slot. The pairs of an [ingest](Db::ingest) or a bulk load appear if the store had a slot then,
+    /// in parts: see [`ChangeBatch::continues`].
     ///
     /// In a store opened read-only the feed goes beyond the state of the handle: it reads what
     /// another process writes to the logs, and never blocks that process. Such a feed may show a
@@ -137,6 +100,8 @@ struct Decoded {
     batch: ChangeBatch,
     /// Whether the batch has nothing for users.
     is_internal: bool,
+    /// The ingest into a keyspace of users that the record stands for.
+    ingest: Option<(Arc<str>, IngestRecord)>,
 }
 
 impl Changes {
@@ -146,8 +111,18 @@ impl Changes {
         let known = inner.visible_seqno();
         let names = Names::at(&inner, from, known)?;
         let walk = start_walk(&inner, from)?;
-        let (position, begins_inside, checksum, held) = (from, false, 0, None);
-        Ok(Changes { inner, slot, walk, names, position, begins_inside, checksum, held, known })
+        Ok(Changes {
+            inner,
+            slot,
+            walk,
+            names,
+            position: from,
+            begins_inside: false,
+            checksum: 0,
+            held: None,
+            parts: None,
+            known,
+        })
     }
 
     /// Returns the feed that begins with the batch that contains `sequence`, or with the first one if
@@ -203,7 +178,8 @@ impl Changes {
             if inner.read_only {
                 crate::base::sync::thread::sleep(POLL.min(deadline - now));
             } else {
-                let seen = self.held.as_ref().map_or(self.position, |(held, _)| held.sequence - 1);
+                let seen = self.held.as_ref();
+                let seen = seen.map_or(self.position, |held| held.batch.sequence - 1);
                 let seen = seen.max(self.known);
                 let is_over =
                     || inner.visible_seqno() > seen || inner.closed.load(Ordering::Acquire);
@@ -224,23 +200,30 @@ impl Changes {
     fn poll_logs(&mut self) -> Result<Option<ChangeBatch>> {
         self.inner.check_open()?;
         loop {
+            if self.parts.is_some() {
+                return self.next_part();
+            }
             let end = self.end();
             let next = match self.held.take() {
                 Some(held) => held,
                 None if self.position >= end => return Ok(None),
                 None => match self.read_next()? {
-                    Some(Decoded { batch, is_internal }) => (batch, is_internal),
+                    Some(decoded) => decoded,
                     None => {
                         self.known = self.known.max(if self.inner.read_only { 0 } else { end });
                         return Ok(None);
                     }
                 },
             };
-            if next.0.sequence > end {
+            if next.batch.sequence > end {
                 self.held = Some(next);
                 return Ok(None);
             }
-            let (mut batch, is_internal) = next;
+            if next.ingest.is_some() {
+                self.begin_ingest(next)?;
+                continue;
+            }
+            let Decoded { mut batch, is_internal, .. } = next;
             if batch.sequence <= self.position {
                 let is_last = batch.sequence == self.position;
                 self.checksum = if is_last { batch.checksum } else { self.checksum };
@@ -256,6 +239,41 @@ impl Changes {
                 self.names.previous.take((batch.sequence, batch.checksum, self.checksum));
             return Ok(Some(batch));
         }
+    }
+
+    /// Begins with the parts of an ingest, unless the reader has a snapshot with it.
+    fn begin_ingest(&mut self, decoded: Decoded) -> Result<()> {
+        let Decoded { batch, ingest, .. } = &decoded;
+        let Some((keyspace, record)) = ingest.clone() else { return Ok(()) };
+        if batch.sequence <= self.position || record.seqno <= self.position {
+            self.held = Some(Decoded { is_internal: true, ingest: None, ..decoded });
+            return Ok(());
+        }
+        let (sequence, own) = (batch.sequence, batch.checksum);
+        match IngestParts::new(&self.inner, keyspace, record, batch.clone()) {
+            Ok(mut parts) => {
+                (parts.head.previous, parts.head.previous_checksum) =
+                    self.names.previous.take((sequence, own, self.checksum));
+                self.parts = Some(parts);
+                Ok(())
+            }
+            Err(error) => {
+                // The next call meets it again.
+                self.held = Some(decoded);
+                Err(error)
+            }
+        }
+    }
+
+    fn next_part(&mut self) -> Result<Option<ChangeBatch>> {
+        let Some(parts) = &mut self.parts else { return Ok(None) };
+        let batch = parts.next(&self.inner)?;
+        if !batch.continues {
+            self.parts = None;
+            self.position = batch.sequence;
+            self.inner.feed.delivered.fetch_max(self.position, Ordering::Relaxed);
+        }
+        Ok(Some(batch))
     }
 
     /// Returns the position up to which batches may be returned.
@@ -302,13 +320,24 @@ impl std::fmt::Debug for Changes {
 
 /// Starts a walk behind `from`.
 fn start_walk(inner: &DbInner, from: SeqNo) -> Result<LogWalk> {
-    LogWalk::start(inner.fs.clone(), &inner.dir, from)?.ok_or_else(|| {
-        let message = format!(
-            "the changes after position {from} are in no log any more; bootstrap again from \
-             `snapshot_with_position`"
-        );
-        Error::not_found(message).with_path(&inner.dir)
-    })
+    let mut begin = from;
+    loop {
+        if let Some(walk) = LogWalk::start(inner.fs.clone(), &inner.dir, begin)? {
+            return Ok(walk);
+        }
+        // No log has the number of an ingest. A crash may have lost the content of the log that began
+        // before it, and the next log begins behind it.
+        let kept = kept_in(&*inner.fs, &inner.dir)?;
+        if !kept.iter().any(|(table, _)| table.seqno == begin + 1) {
+            break;
+        }
+        begin += 1;
+    }
+    let message = format!(
+        "the changes after position {from} are in no log any more; bootstrap again from \
+         `snapshot_with_position`"
+    );
+    Err(Error::not_found(message).with_path(&inner.dir))
 }
 
 /// The batch that was returned last, and its checksum.
@@ -333,6 +362,8 @@ struct Names {
     /// A keyspace that this handle of a store opened read-only cannot know.
     unknown: Option<KeyspaceId>,
     previous: Previous,
+    /// The ingest that the record being decoded stands for.
+    ingest: Option<IngestRecord>,
 }
 
 impl Names {
@@ -344,13 +375,15 @@ impl Names {
             feed: inner.feed_keyspace().map(|(keyspace, _)| keyspace.id),
             unknown: None,
             previous: Previous(from, 0),
+            ingest: None,
         };
         let logged = inner.logged_keyspaces()?;
         for (id, record) in &logged {
             let is_live = record.kind != RecordKind::Dropped;
             names.known.insert(*id, is_live.then(|| Arc::from(&*record.name)));
         }
-        if logged.is_empty() || from >= end {
+        // Also a keyspace that was dropped, and is not logged any more, may have its changes here.
+        if names.feed.is_none() || from >= end {
             return Ok(names);
         }
         for (id, record) in first_records(inner, &names, from, end)? {
@@ -438,16 +471,22 @@ fn decode(record: &LogRecord<'_>, names: &mut Names, inner: &DbInner) -> Result<
         );
         return Err(Error::not_found(message).with_path(&inner.dir));
     }
+    let ingest = names.ingest.take().and_then(|ingest| match ingest.keyspace {
+        0 => Some((names.default.clone(), ingest)),
+        id => Some((names.of(id, inner)?, ingest)),
+    });
     let batch = ChangeBatch {
         first_sequence: record.first_seqno,
         sequence: (record.first_seqno + count).saturating_sub(1),
         checksum: checksum(record.payload, record.first_seqno) | 1,
         previous: 0,
         previous_checksum: 0,
+        part: 0,
+        continues: false,
         changes,
     };
     let is_internal = batch.changes.is_empty();
-    Ok(Decoded { batch, is_internal })
+    Ok(Decoded { batch, is_internal, ingest })
 }
 
 fn invalid(dir: &Path, record: &LogRecord<'_>) -> Error {
@@ -481,6 +520,8 @@ fn change_of(
     if names.feed == Some(id) {
         if let Some((id, record)) = described(op, names.feed) {
             keyspace_changes(id, record, names, changes);
+        } else if op.kind == Kind::Put && op.key.get(PREFIX_BYTES..) == Some(INGEST_KEY) {
+            names.ingest = Some(IngestRecord::decode(op.value)?);
         }
         return Some(());
     }
@@ -492,24 +533,6 @@ fn change_of(
     };
     changes.push(plain_change(op.kind, keyspace, key, value));
     Some(())
-}
-
-fn plain_change(kind: Kind, keyspace: Arc<str>, key: &[u8], value: &[u8]) -> Change {
-    let (key, owned) = (key.to_vec(), || value.to_vec());
-    match kind {
-        // A log never has a pointer.
-        Kind::Put | Kind::PutSeparated => {
-            Change::Put { keyspace, key, value: owned(), expires_ms: None }
-        }
-        Kind::PutExpiring => {
-            let (time_ms, value) = expiry::split(value);
-            let expires_ms = Some(time_ms).filter(|time| *time != expiry::NEVER_MS);
-            Change::Put { keyspace, key, value: value.to_vec(), expires_ms }
-        }
-        Kind::Merge => Change::Merge { keyspace, key, operand: owned() },
-        Kind::Delete => Change::Delete { keyspace, key },
-        Kind::RangeDelete => Change::DeleteRange { keyspace, start: key, end: owned() },
-    }
 }
 
 /// Adds what a record of a keyspace means for a reader that knows `names`, and updates these.

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::changes::Change;
+use super::change::Change;
 use super::stream::StreamItem;
 use crate::db::keyspace::Keyspace;
 use crate::db::{Db, ReadOptions};

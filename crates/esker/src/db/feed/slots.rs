@@ -15,7 +15,7 @@ use crate::tree::names;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct SlotOptions {
-    /// Maximum bytes of logs that are kept only for slots. A slot that would need more when a log is
+    /// Maximum bytes of logs, and of ingested tables, that are kept for slots. A slot that would need more when a log is
     /// removed, is dropped: an event says so, and its next use is an error. `None`: no limit, so a
     /// reader that does not come back fills the device. Default: 16 GiB.
     pub lag_limit_bytes: Option<u64>,
@@ -28,7 +28,7 @@ impl Default for SlotOptions {
 }
 
 impl SlotOptions {
-    /// Sets the maximum bytes of logs that are kept only for slots, or `None` for no limit.
+    /// Sets the maximum bytes that are kept for slots, or `None` for no limit.
     pub fn lag_limit_bytes(mut self, bytes: impl Into<Option<u64>>) -> SlotOptions {
         self.lag_limit_bytes = bytes.into();
         self
@@ -43,7 +43,8 @@ pub struct SlotInfo {
     pub name: String,
     /// The position that its reader has confirmed; 0 if the slot is damaged.
     pub position: u64,
-    /// Bytes of logs that are kept only for this slot and for slots that lag less.
+    /// Bytes of logs that are kept only for this slot and for slots that lag less, and of ingested
+    /// tables that this slot needs.
     pub lag_bytes: u64,
     /// Maximum of these bytes; `None` for no limit.
     pub lag_limit_bytes: Option<u64>,

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use super::kept_tables::{kept_in, remove_kept};
 use super::slot_file::{SlotFate, SlotFile};
 use super::walk::{logs_in, open_log};
 use crate::base::key::SeqNo;
@@ -19,13 +20,15 @@ use crate::db::dir::list_dir;
 use crate::db::state::DbInner;
 use crate::error::{Error, Result};
 use crate::observe::Event;
-use crate::tree::names;
+use crate::tree::names::{self, KeptTable};
 
 /// The slots of an open store.
 #[derive(Default)]
 pub(crate) struct Feed {
     /// Whether the store has a slot that keeps logs.
     has_slots: AtomicBool,
+    /// Whether ingested tables may be kept for slots.
+    pub(super) keeps_ingests: AtomicBool,
     /// Held while a keyspace is created, renamed or dropped.
     pub(in crate::db) catalog_change: Mutex<()>,
     pub(super) files: Mutex<LogFiles>,
@@ -96,17 +99,6 @@ impl DbInner {
     /// would be missing in the feed.
     pub(crate) fn has_slots(&self) -> bool {
         self.feed.has_slots()
-    }
-
-    /// Refuses an ingest while a slot keeps logs, because no log has the pairs of ingested tables.
-    pub(crate) fn check_no_slots(&self) -> Result<()> {
-        if !self.has_slots() {
-            return Ok(());
-        }
-        let message = "a slot follows the changes of the store, and ingested tables are not in its \
-                       logs; write the pairs with puts, or drop the slot first and bootstrap its \
-                       reader again";
-        Err(Error::invalid(message).with_path(&self.dir))
     }
 
     /// Returns the identity that the files of the slots name.
@@ -188,8 +180,9 @@ impl DbInner {
         Ok(())
     }
 
-    /// Logs what a crash may have kept from the log of keyspaces.
+    /// Logs what a crash may have kept from the logs: an ingest, changes of keyspaces.
     pub(in crate::db) fn open_feed(&self) -> Result<()> {
+        self.settle_ingests()?;
         if !self.has_slots() {
             return Ok(());
         }
@@ -229,13 +222,16 @@ impl DbInner {
     pub(in crate::db) fn remove_unneeded_logs(&self, number: u64) {
         let mut files = self.feed.files.lock();
         let Ok(logs) = logs_in(&*self.fs, &self.dir) else { return };
-        let mut keep_from = number;
+        let (mut keep_from, mut confirmed) = (number, SeqNo::MAX);
         if self.has_slots() {
             match self.kept_from(&mut files, &logs, number) {
-                Ok(kept) => keep_from = kept,
+                Ok(kept) => (keep_from, confirmed) = kept,
                 // Nothing is removed until it can be read.
                 Err(error) => return self.note_error("slots", &error),
             }
+        }
+        if self.feed.keeps_ingests.load(Ordering::Relaxed) {
+            remove_kept(&*self.fs, &self.dir, |ingest| ingest > confirmed);
         }
         files.starts.retain(|log, _| *log >= keep_from);
         for (log, _) in logs.iter().filter(|(log, _)| *log < keep_from) {
@@ -243,16 +239,23 @@ impl DbInner {
         }
     }
 
-    /// Returns the number below which no slot needs a log, at most `number`.
-    fn kept_from(&self, files: &mut LogFiles, logs: &[(u64, u64)], number: u64) -> Result<u64> {
-        let (mut keep_from, mut any) = (number, false);
+    /// Returns the number below which no slot needs a log, at most `number`, and the position that
+    /// every slot has confirmed.
+    fn kept_from(
+        &self,
+        files: &mut LogFiles,
+        logs: &[(u64, u64)],
+        number: u64,
+    ) -> Result<(u64, SeqNo)> {
+        let (mut keep_from, mut confirmed, mut any) = (number, SeqNo::MAX, false);
+        let kept = kept_in(&*self.fs, &self.dir)?;
         for (name, slot) in self.read_slots()? {
             let Ok(slot) = slot else { continue };
             if slot.fate != SlotFate::Active {
                 continue;
             }
             let from = self.first_needed(files, logs, slot.position)?;
-            let lag_bytes = lag_bytes(logs, from, number);
+            let lag_bytes = lag_bytes(logs, from, number) + ingests_behind(&kept, slot.position);
             if slot.lag_limit_bytes.is_some_and(|limit| lag_bytes > limit) {
                 let dropped = SlotFile { fate: SlotFate::Dropped { lag_bytes }, ..slot };
                 dropped.write(&*self.fs, &self.dir, &name)?;
@@ -264,10 +267,10 @@ impl DbInner {
                 continue;
             }
             any = true;
-            keep_from = keep_from.min(from);
+            (keep_from, confirmed) = (keep_from.min(from), confirmed.min(slot.position));
         }
         self.feed.has_slots.store(any, Ordering::Relaxed);
-        Ok(keep_from)
+        Ok((keep_from, confirmed))
     }
 
     /// Returns the number of the log that holds the record behind `position`.
@@ -294,13 +297,14 @@ impl DbInner {
         Ok(0)
     }
 
-    /// Returns the bytes of logs that are kept only for a slot at `position`.
+    /// Returns the bytes of logs and of ingested tables that are kept only for a slot at `position`.
     pub(super) fn lag_of(&self, position: SeqNo) -> Result<u64> {
         let below = self.unneeded_below();
         let mut files = self.feed.files.lock();
         let logs = logs_in(&*self.fs, &self.dir)?;
         let from = self.first_needed(&mut files, &logs, position)?;
-        Ok(lag_bytes(&logs, from, below))
+        let kept = kept_in(&*self.fs, &self.dir)?;
+        Ok(lag_bytes(&logs, from, below) + ingests_behind(&kept, position))
     }
 
     /// Returns the number below which the store itself needs no log.
@@ -313,4 +317,9 @@ impl DbInner {
 /// Returns the bytes of the logs from `from` on and below `below`.
 fn lag_bytes(logs: &[(u64, u64)], from: u64, below: u64) -> u64 {
     logs.iter().filter(|(log, _)| (from..below).contains(log)).map(|(_, bytes)| bytes).sum()
+}
+
+/// Returns the bytes of the kept tables that a slot at `position` needs.
+fn ingests_behind(kept: &[(KeptTable, u64)], position: SeqNo) -> u64 {
+    kept.iter().filter(|(table, _)| table.seqno > position).map(|(_, bytes)| bytes).sum()
 }

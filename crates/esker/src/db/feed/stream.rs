@@ -9,7 +9,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use super::changes::{Change, ChangeBatch};
+use super::change::{Change, ChangeBatch};
 use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::{Reader, put_bytes, put_u32, put_u64, put_varint};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,12 +28,13 @@ const END: u8 = 3;
 const BOOTSTRAP: u8 = 4;
 const CONTENT: u8 = 5;
 const BOOTSTRAPPED: u8 = 6;
+const PART: u8 = 7;
 
 /// A part of a stream of changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamItem {
-    /// A batch of the feed.
+    /// A batch of the feed, or a part of one ([`ChangeBatch::continues`]).
     Batch(ChangeBatch),
     /// The sender has nothing new. It is at this position.
     Alive {
@@ -277,7 +278,12 @@ fn read_up_to(input: &mut impl Read, buf: &mut [u8]) -> Result<usize> {
 fn encode_item(out: &mut Vec<u8>, item: &StreamItem) {
     match item {
         StreamItem::Batch(batch) => {
-            out.push(BATCH);
+            let is_part = batch.continues || batch.part > 0;
+            out.push(if is_part { PART } else { BATCH });
+            if is_part {
+                put_u64(out, batch.part);
+                out.push(u8::from(batch.continues));
+            }
             let ChangeBatch { first_sequence, sequence, checksum, previous, .. } = *batch;
             for number in [first_sequence, sequence, checksum, previous, batch.previous_checksum] {
                 put_u64(out, number);
@@ -304,14 +310,14 @@ fn decode_item(bytes: &[u8]) -> Option<StreamItem> {
     let mut reader = Reader::new(bytes);
     let kind = reader.u8()?;
     let item = match kind {
-        BATCH => StreamItem::Batch(ChangeBatch {
-            first_sequence: reader.u64()?,
-            sequence: reader.u64()?,
-            checksum: reader.u64()?,
-            previous: reader.u64()?,
-            previous_checksum: reader.u64()?,
-            changes: decode_changes(&mut reader)?,
-        }),
+        BATCH | PART => {
+            let (part, continues) = match kind {
+                PART => (reader.u64()?, reader.u8()? != 0),
+                _ => (0, false),
+            };
+            let batch = decode_batch(&mut reader, part, continues)?;
+            StreamItem::Batch(batch)
+        }
         CONTENT => StreamItem::Content(decode_changes(&mut reader)?),
         BOOTSTRAP => StreamItem::BootstrapBegins,
         ALIVE => StreamItem::Alive { position: reader.u64()? },
@@ -320,6 +326,20 @@ fn decode_item(bytes: &[u8]) -> Option<StreamItem> {
         _ => return None,
     };
     reader.is_empty().then_some(item)
+}
+
+/// Decodes the rest of a batch.
+fn decode_batch(reader: &mut Reader<'_>, part: u64, continues: bool) -> Option<ChangeBatch> {
+    Some(ChangeBatch {
+        first_sequence: reader.u64()?,
+        sequence: reader.u64()?,
+        checksum: reader.u64()?,
+        previous: reader.u64()?,
+        previous_checksum: reader.u64()?,
+        part,
+        continues,
+        changes: decode_changes(reader)?,
+    })
 }
 
 fn encode_change(out: &mut Vec<u8>, change: &Change) {
@@ -434,7 +454,19 @@ mod tests {
                 checksum: 7,
                 previous: 4,
                 previous_checksum: 3,
+                part: 0,
+                continues: false,
                 changes,
+            }),
+            StreamItem::Batch(ChangeBatch {
+                first_sequence: 10,
+                sequence: 10,
+                checksum: 5,
+                previous: 9,
+                previous_checksum: 7,
+                part: 3,
+                continues: true,
+                changes: Vec::new(),
             }),
             StreamItem::Alive { position: 9 },
             StreamItem::End { position: 9 },

@@ -18,7 +18,7 @@ use crate::wal::{LogEnd, LogReader, LogRecord};
 const ATTEMPTS: usize = 10;
 
 /// Returns the numbers of the logs in `dir`, ascending, with their lengths in bytes.
-pub(super) fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, u64)>> {
+pub(in crate::db) fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, u64)>> {
     let entries = list_dir(fs, dir)?.entries;
     let mut logs: Vec<(u64, u64)> =
         entries.iter().filter_map(|e| Some((names::parse_log(&e.name)?, e.len_bytes))).collect();
@@ -27,7 +27,7 @@ pub(super) fn logs_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(u64, u64)>> {
 }
 
 /// Opens a log. Returns `None` if it is gone or has not begun.
-pub(super) fn open_log(fs: &dyn Fs, dir: &Path, number: u64) -> Result<Option<LogReader>> {
+pub(in crate::db) fn open_log(fs: &dyn Fs, dir: &Path, number: u64) -> Result<Option<LogReader>> {
     let path = names::log_path(dir, number);
     let mut opened = LogReader::open(fs, &path, number);
     for _ in 1..ATTEMPTS {
@@ -45,7 +45,7 @@ pub(super) fn open_log(fs: &dyn Fs, dir: &Path, number: u64) -> Result<Option<Lo
 
 /// What is known about the records behind the position of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Behind {
+pub(in crate::db) enum Behind {
     /// None is expected: the end of a log is the present.
     Nothing,
     /// There may be some in a later log.
@@ -55,7 +55,8 @@ pub(super) enum Behind {
 }
 
 /// A position in the logs.
-pub(super) struct LogWalk {
+#[derive(Clone)]
+pub(in crate::db) struct LogWalk {
     fs: Arc<dyn Fs>,
     dir: PathBuf,
     number: u64,
@@ -82,6 +83,34 @@ impl LogWalk {
             }
         }
         Ok(None)
+    }
+
+    /// Starts at the first log from `number` on that has begun, and that begins with the record
+    /// `ordinal` if that is known. Returns `None` if no log does.
+    pub fn at(
+        fs: Arc<dyn Fs>,
+        dir: &Path,
+        number: u64,
+        ordinal: Option<u64>,
+    ) -> Result<Option<LogWalk>> {
+        for (number, _) in logs_in(&*fs, dir)?.into_iter().filter(|(found, _)| *found >= number) {
+            let Some(reader) = open_log(&*fs, dir, number)? else { continue };
+            let first = reader.start().map(|start| start.first_ordinal);
+            if ordinal.is_none() || ordinal == first {
+                return Ok(Some(LogWalk { fs, dir: dir.to_path_buf(), number, reader }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the number of the log.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the first sequence number that the records of the log may have.
+    pub fn first_seqno(&self) -> SeqNo {
+        self.reader.start().map_or(0, |start| start.first_seqno)
     }
 
     /// Passes the next record to `take` and returns its result, or `None` at the present.

@@ -8,6 +8,7 @@ use crate::base::expiry;
 use crate::base::key::Kind;
 use crate::base::keyspace::{PREFIX_BYTES, prefix};
 use crate::base::order::KeyOrder;
+use crate::db::keyspace::Keyspace;
 use crate::error::{Error, Result};
 use crate::iter::rewrite::EntrySink;
 use crate::table::External;
@@ -66,6 +67,41 @@ impl Drop for TableLoader {
         if let Some(output) = self.output.take() {
             output.abandon();
         }
+    }
+}
+
+/// A bulk load in several calls, of entries of every kind.
+pub(in crate::db) struct SortedLoad {
+    keyspace: Keyspace,
+    loader: TableLoader,
+}
+
+impl SortedLoad {
+    /// Begins a load into a keyspace.
+    pub fn new(keyspace: &Keyspace) -> Result<SortedLoad> {
+        let destination = Destination::of(keyspace)?;
+        let operator = destination.rules().operator.as_ref();
+        let merge_operator = operator.map_or_else(String::new, |own| own.name().to_string());
+        let loader = TableLoader::new(&destination, External { merge_operator });
+        Ok(SortedLoad { keyspace: keyspace.clone(), loader })
+    }
+
+    /// Adds an entry, whose key must be after all keys so far.
+    pub fn add(&mut self, key: &[u8], kind: Kind, value: &[u8]) -> Result<()> {
+        self.loader.add_entry(key, kind, value)
+    }
+
+    /// Makes the entries visible and durable, all at once. `before` is called when nothing but that is
+    /// left to do. After an error in it nothing is changed.
+    pub fn install(self, before: impl FnOnce() -> Result<()>) -> Result<()> {
+        let destination = Destination::of(&self.keyspace)?;
+        let files = self.loader.finish()?;
+        let ready = before();
+        if ready.is_err() {
+            destination.remove(&files);
+        }
+        ready?;
+        destination.install(&destination.tree(), files).map(drop)
     }
 }
 

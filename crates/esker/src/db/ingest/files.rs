@@ -231,7 +231,7 @@ impl Destination<'_> {
     }
 
     /// Removes tables that no manifest names.
-    fn remove(&self, files: &[NewFile]) {
+    pub(super) fn remove(&self, files: &[NewFile]) {
         for file in files {
             let _ = self.inner.fs.remove(&names::table_path(&self.inner.dir, file.number));
         }

@@ -9,7 +9,8 @@
 //!    and no damage to a log can take away what came before an ingest that the manifest has.
 //! 2. The number is used up even if the installation fails: the manifest may have it.
 //! 3. Every earlier write is durable before the manifest names the tables.
-//! 4. The tables are in the read state before their number is visible, and they leave the empty-range
+//! 4. The change feed has an ingest as soon as the next write could come: `feed/kept_tables.rs`.
+//! 5. The tables are in the read state before their number is visible, and they leave the empty-range
 //!    hints before that, too.
 
 use std::sync::Arc;
@@ -68,7 +69,6 @@ impl DbInner {
         let (installed, seqno) = {
             let mut writer = self.committer.lock();
             self.check_writable()?;
-            self.check_no_slots()?;
             let has_flushed = self.flush_older(&mut writer)?;
             writer.sync_logs(self)?;
             let seqno = writer.next_seqno;
@@ -76,8 +76,20 @@ impl DbInner {
                 // Synced below: without the stamp the manifest still states the number.
                 write_stamp(&*self.fs, &self.table_path(file), &file.info, seqno)?;
             }
+            let kept = self.keep_ingested(seqno, tree.id, keyspace, files)?;
             let installed = writer
                 .poison_on_panic(|writer| self.install_as(writer, seqno, tree, keyspace, files));
+            if let Some(record) = kept {
+                match &installed {
+                    // A manifest that may have the ingest decides at the next opening.
+                    Err(refused) if !refused.is_unchanged => {}
+                    Err(_) => self.forget_ingested(seqno),
+                    Ok(_) => {
+                        let logged = self.log_ingest(&mut writer, &record);
+                        logged.map_err(|error| Refused { error, is_unchanged: false })?;
+                    }
+                }
+            }
             (installed.map(|levels| Installed { seqno, levels, has_flushed })?, seqno)
         };
         for file in files {
@@ -92,6 +104,7 @@ impl DbInner {
             }
         }
         debug_assert!(self.visible_seqno() >= seqno);
+        self.feed.wake();
         self.refresh_debt();
         self.resize_cache();
         self.wake(JobClass::Compact);

@@ -26,6 +26,8 @@ use crate::metrics::LEVELS;
 use crate::table::External;
 use crate::tree::output::OutputConfig;
 
+pub(in crate::db) use bulk_load::SortedLoad;
+
 pub use sorted_writer::{SortedFile, SortedWriter};
 
 /// Options of one ingest.
@@ -106,7 +108,6 @@ impl<'a> Destination<'a> {
     /// Refuses early what the installation would refuse.
     fn checked(self) -> Result<Destination<'a>> {
         self.inner.check_writable()?;
-        self.inner.check_no_slots()?;
         Ok(self)
     }
 
@@ -151,6 +152,10 @@ impl Db {
     /// any other write. Nothing goes through the log, and the files are neither read again nor
     /// rewritten: each takes the deepest level in which nothing newer is above it.
     ///
+    /// In a store with [slots](Db::subscribe) the ingest is in the change feed, where it happened: see
+    /// [`ChangeBatch::continues`](crate::ChangeBatch::continues). Until every slot has confirmed it,
+    /// its tables are kept as they were, under second names, and count for the limit of a slot's lag.
+    ///
     /// The call waits for no compaction. If something was written since the last flush, the
     /// call flushes it and waits for that one flush, and for flushes that were already due. Writers
     /// wait meanwhile; [`Db::stall`] says why.
@@ -183,7 +188,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Nothing is changed after any of these, except `Io` while the manifest is written: then the
+    /// Nothing is changed after any of these, except `Io` while the manifest is written, and `Io` or
+    /// `NoSpace` while a store with slots logs the ingest: then the store refuses writes, and the
     /// ingest may be in the store when it is opened again.
     /// * `InvalidArgument`: two files share keys, a file was given twice, is inside of a store, was
     ///   not made by a [`SortedWriter`], or has operands of another merge operator.

@@ -313,7 +313,10 @@ fn is_side_file(path: &Path) -> bool {
 fn own_name(path: &Path) -> Vec<u8> {
     let name = path.file_name().map(|name| name.as_encoded_bytes()).unwrap_or_default();
     let name = name.strip_suffix(b".new").or_else(|| name.strip_suffix(b".old")).unwrap_or(name);
-    name.to_vec()
+    // The change feed keeps ingested tables under a second name, which ends with the table's number.
+    let kept = name.strip_prefix(b"ingested-").and_then(|name| name.rsplit(|b| *b == b'-').next());
+    let table = kept.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
+    table.map_or_else(|| name.to_vec(), |number| format!("{number:06}.sst").into_bytes())
 }
 
 /// Returns the layout of a new file: logs are appended to, `CURRENT` has parts that are replaced in

@@ -1,0 +1,129 @@
+//! The pairs of an ingest as batches of the feed, read from its kept tables.
+//!
+//! Invariants: the parts have the entries of the ingest in key order, each once. Memory holds one part
+//! and one open table.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::change::{ChangeBatch, plain_change};
+use super::kept_tables::IngestRecord;
+use crate::base::keyspace::PREFIX_BYTES;
+use crate::db::state::DbInner;
+use crate::error::{Error, Result};
+use crate::table::{ReadConfig, Table, TableSource};
+
+/// Bytes of keys and values after which a part ends, at the end of a block.
+const PART_BYTES: usize = 1 << 20;
+
+/// The rest of an ingest.
+pub(super) struct IngestParts {
+    /// The batch without its changes.
+    pub head: ChangeBatch,
+    keyspace: Arc<str>,
+    record: IngestRecord,
+    dir: PathBuf,
+    config: ReadConfig,
+    /// The place of the next block.
+    table_at: usize,
+    block: usize,
+    open: Option<Arc<Table>>,
+}
+
+impl IngestParts {
+    /// Begins with the first table.
+    pub fn new(
+        inner: &DbInner,
+        keyspace: Arc<str>,
+        record: IngestRecord,
+        head: ChangeBatch,
+    ) -> Result<IngestParts> {
+        let trees = inner.trees();
+        let tree = trees.get(record.tree as usize).ok_or_else(|| {
+            let message = format!(
+                "the feed has an ingest into the keyspace \"{keyspace}\", which was created after \
+                 this handle was opened; open the store again"
+            );
+            Error::not_found(message).with_path(&inner.dir)
+        })?;
+        let config = ReadConfig { keep_open: true, ..tree.tables.config().clone() };
+        let dir = inner.dir.clone();
+        let (table_at, block, open) = (0, 0, None);
+        let mut parts = IngestParts { head, keyspace, record, dir, config, table_at, block, open };
+        parts.settle(inner)?;
+        Ok(parts)
+    }
+
+    /// Opens the table of the next block. Moves over the ends of tables.
+    fn settle(&mut self, inner: &DbInner) -> Result<()> {
+        while let Some(number) = self.record.tables.get(self.table_at).copied() {
+            let table = match &self.open {
+                Some(table) => table,
+                None => {
+                    let table = self.open_table(inner, number)?;
+                    self.open.insert(Arc::new(table))
+                }
+            };
+            if self.block < table.block_count() {
+                return Ok(());
+            }
+            (self.table_at, self.block, self.open) = (self.table_at + 1, 0, None);
+        }
+        Ok(())
+    }
+
+    fn open_table(&self, inner: &DbInner, number: u64) -> Result<Table> {
+        let path = self.record.path_of(&self.dir, number);
+        let opened = Table::identify(&*inner.fs, &path).and_then(|identity| {
+            let source = TableSource {
+                fs: inner.fs.clone(),
+                path: path.clone(),
+                file_number: number,
+                table_id: identity.table_id,
+                size_bytes: identity.size_bytes,
+                ingested: Some(self.record.seqno),
+            };
+            Table::open(source, &self.config)
+        });
+        opened.map_err(|error| match error.is_missing_file() {
+            true => {
+                let message = format!(
+                    "the tables of the ingest with sequence number {} are not kept any more; bootstrap \
+                     again from `snapshot_with_position`",
+                    self.record.seqno
+                );
+                Error::not_found(message).with_path(&path)
+            }
+            false => error,
+        })
+    }
+
+    /// Returns the next part. After an error the same part comes again.
+    pub fn next(&mut self, inner: &DbInner) -> Result<ChangeBatch> {
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        let begin = (self.table_at, self.block, self.open.clone());
+        let prefix_bytes = if self.record.tree == 0 { 0 } else { PREFIX_BYTES };
+        let read = loop {
+            let Some(table) = self.open.clone().filter(|_| bytes < PART_BYTES) else {
+                break Ok(());
+            };
+            let visited = table.visit_block(self.block, &mut |key, _, kind, value| {
+                let key = key.get(prefix_bytes..).unwrap_or_default();
+                bytes += key.len() + value.len();
+                changes.push(plain_change(kind, self.keyspace.clone(), key, value));
+            });
+            self.block += 1;
+            if let Err(error) = visited.and_then(|()| self.settle(inner)) {
+                break Err(error);
+            }
+        };
+        if let Err(error) = read {
+            (self.table_at, self.block, self.open) = begin;
+            return Err(error);
+        }
+        let continues = self.open.is_some();
+        let batch = ChangeBatch { changes, continues, ..self.head.clone() };
+        self.head.part += 1;
+        Ok(batch)
+    }
+}

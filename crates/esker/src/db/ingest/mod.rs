@@ -153,7 +153,7 @@ impl Db {
     /// rewritten: each takes the deepest level in which nothing newer is above it.
     ///
     /// In a store with [slots](Db::subscribe) the ingest is in the change feed, where it happened: see
-    /// [`ChangeBatch::continues`](crate::ChangeBatch::continues). Until every slot has confirmed it,
+    /// [`ChangeBatch::continues`](crate::feed::ChangeBatch::continues). Until every slot has confirmed it,
     /// its tables are kept as they were, under second names, and count for the limit of a slot's lag.
     ///
     /// The call waits for no compaction. If something was written since the last flush, the

@@ -41,7 +41,7 @@ fn write_batch(db: &Db, number: u64) {
         batch.put(format!("part {part}"), number.to_string());
         batch.put(format!("key {:04}", (number * 8 + part) % 997), number.to_string());
     }
-    let durability = if number % 64 == 0 { Durability::Sync } else { Durability::Buffered };
+    let durability = if number.is_multiple_of(64) { Durability::Sync } else { Durability::Buffered };
     db.write_with(&batch, &WriteOptions::default().durability(durability)).unwrap();
 }
 
@@ -307,7 +307,7 @@ fn victim(path: &Path) -> ! {
     loop {
         number += 1;
         write_batch(&db, number);
-        if number % 150 == 0 {
+        if number.is_multiple_of(150) {
             db.compact_all().unwrap();
         }
         writeln!(out, "{number}").unwrap();

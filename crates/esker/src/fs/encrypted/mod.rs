@@ -44,6 +44,9 @@ const LOCK: &str = "LOCK";
 /// Length up to which a log may be one whose creation a crash interrupted, in bytes.
 const NEW_LOG_BYTES: u64 = (HEADER_BYTES + FRAME_OVERHEAD_BYTES + 40) as u64;
 
+/// The keys of each directory.
+type Rings = Mutex<BTreeMap<PathBuf, Arc<KeyRing>>>;
+
 /// A file system whose stores are encrypted: every file but `LOCK`, and `KEYS`, which holds the wrapped
 /// data keys. The names, sizes and times of files stay visible.
 ///
@@ -75,11 +78,12 @@ pub struct EncryptedFs {
     provider: Arc<dyn KeyProvider>,
     /// The keys of directories that were used, if this belongs to one opened store. Otherwise keys are
     /// read again at each use, because the directories may have become others.
-    rings: Option<Arc<Mutex<BTreeMap<PathBuf, Arc<KeyRing>>>>>,
+    rings: Option<Arc<Rings>>,
 }
 
 impl EncryptedFs {
     /// Returns the file system `inner` with encrypted stores, whose master keys come from `provider`.
+    #[allow(clippy::new_ret_no_self)] // It is used as a file system only.
     pub fn new(inner: Arc<dyn Fs>, provider: impl KeyProvider) -> Arc<dyn Fs> {
         EncryptedFs::with_provider(inner, Arc::new(provider))
     }

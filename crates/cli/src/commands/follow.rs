@@ -19,7 +19,7 @@ use crate::args::{Global, KeyspaceFlag};
 use crate::bytes::Form;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
-use crate::store::options;
+use crate::store::{file_system, options};
 
 /// Time between two looks at Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
@@ -74,7 +74,7 @@ pub fn run(args: &FollowArgs, global: &Global) -> Outcome {
         (_, Some(prefix)) => Shown::Pairs { prefix: bytes_of(form, "prefix", prefix)? },
         _ => Shown::Position,
     };
-    let follower = Db::follow(&args.db, options(global)?)?;
+    let follower = Db::follow_on(file_system(), &args.db, options(global)?)?;
     interrupt::watch();
     let mut last = None;
     while !interrupt::asked() {

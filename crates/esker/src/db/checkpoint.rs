@@ -84,6 +84,8 @@ impl DbInner {
         let mut edit = forest.to_edit();
         edit.catalog = catalog;
         edit.last_seqno = Some(self.visible_seqno());
+        // A store that applies a feed looks here for whether the last ingest was installed.
+        edit.ingested_seqno = forest.files().iter().filter_map(|file| file.info.ingested).max();
         edit.lineage = Some(lineage).filter(|lineage| !lineage.is_empty());
         edit
     }

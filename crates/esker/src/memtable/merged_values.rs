@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::base::key::SeqNo;
 use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of values that a memtable keeps.
 const VALUES_MAX: usize = 16;
@@ -35,24 +36,33 @@ pub struct MergedValue {
 
 /// The kept values of a memtable, oldest first.
 #[derive(Default)]
-pub struct MergedValues(Mutex<VecDeque<Arc<MergedValue>>>);
+pub struct MergedValues {
+    values: Mutex<VecDeque<Arc<MergedValue>>>,
+    is_off: AtomicBool,
+}
 
 impl MergedValues {
     /// Returns the kept value of `key`, if a reader at `seqno` may use it.
     pub fn get(&self, key: &[u8], hash: u64, seqno: SeqNo) -> Option<Arc<MergedValue>> {
-        let values = self.0.lock();
+        let values = self.values.lock();
         let is_usable =
             |kept: &&Arc<MergedValue>| kept.hash == hash && kept.seqno <= seqno && kept.key == key;
         values.iter().rev().find(is_usable).cloned()
     }
 
+    /// Keeps no values from now on. The views of a follower share their memtables, and below them one
+    /// view may see a version that another one does not.
+    pub fn turn_off(&self) {
+        self.is_off.store(true, Ordering::Relaxed);
+    }
+
     /// Keeps the value of `key` as of its version `seqno`, in place of an earlier one.
     pub fn keep(&self, key: &[u8], hash: u64, seqno: SeqNo, value: &Arc<[u8]>) {
-        if key.len() > BYTES_MAX || value.len() > BYTES_MAX {
+        if self.is_off.load(Ordering::Relaxed) || key.len() > BYTES_MAX || value.len() > BYTES_MAX {
             return;
         }
         let kept = MergedValue { hash, key: key.to_vec(), seqno, value: value.clone() };
-        let mut values = self.0.lock();
+        let mut values = self.values.lock();
         match values.iter().position(|kept| kept.hash == hash && kept.key == key) {
             // A reader at an old snapshot does not take the value away from the others.
             Some(at) if values[at].seqno > seqno => return,

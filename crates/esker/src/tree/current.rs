@@ -73,11 +73,18 @@ impl Slot {
     }
 }
 
+/// Number of switches after which a file that grows is created again.
+const SWITCHES_MAX: u32 = 512;
+
 /// The open pointer file.
 pub struct Current {
     file: Box<dyn WritableFile>,
     path: PathBuf,
     slot: Slot,
+    /// Whether each switch makes the file longer, as on an encrypted file system.
+    grows: bool,
+    /// Number of switches in the file; of an opened file it is not known.
+    switches: u32,
 }
 
 impl Current {
@@ -96,7 +103,7 @@ impl Current {
         file.sync().map_err(io)?;
         fs.rename(&new, &path).map_err(io)?;
         sync_dir(fs, dir)?;
-        Ok(Current { file, path, slot })
+        Ok(Current { file, path, slot, grows: fs.encrypts(), switches: 0 })
     }
 
     /// Reads `CURRENT`.
@@ -139,7 +146,12 @@ impl Current {
         let file = fs
             .open_write(&path)
             .map_err(|e| Error::io(&path, "open the pointer to the manifest", e))?;
-        Ok(Current { file, path, slot })
+        Ok(Current { file, path, slot, grows: fs.encrypts(), switches: SWITCHES_MAX })
+    }
+
+    /// Returns whether the file is to be created again because of its length.
+    pub fn is_worn(&self) -> bool {
+        self.grows && self.switches >= SWITCHES_MAX
     }
 
     /// Returns the sequence number of the current slot.
@@ -158,6 +170,7 @@ impl Current {
             .and_then(|()| self.file.sync())
             .map_err(|e| Error::io(&self.path, "switch the pointer to the manifest", e))?;
         self.slot = slot;
+        self.switches = self.switches.saturating_add(1);
         Ok(())
     }
 }

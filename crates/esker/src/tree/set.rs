@@ -398,7 +398,7 @@ impl VersionSet {
         writer.check_sound()?;
         let len = writer.manifest.len_bytes();
         let grown = len > self.rewrite_bytes_min && len > 2 * writer.content_bytes;
-        if grown || self.renew {
+        if grown || self.renew || writer.current.is_worn() {
             return self.rewrite(next, numbers);
         }
         if let Err(error) = writer.manifest.append(edit) {
@@ -430,7 +430,7 @@ impl VersionSet {
         let path = names::manifest_path(dir, number);
         let made = ManifestWriter::create(fs, dir, number, self.store_id, &content)
             .inspect_err(|_| drop(fs.remove(&path)))?;
-        let switched = if self.renew {
+        let switched = if self.renew || writer.current.is_worn() {
             let sequence = writer.current.sequence() + 1;
             let (store_id, manifest_bytes) = (self.store_id, made.len_bytes());
             let slot = Slot { sequence, store_id, manifest: number, manifest_bytes };

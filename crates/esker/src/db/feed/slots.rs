@@ -74,8 +74,10 @@ pub struct SlotInfo {
 ///             assert_eq!(key, b"apple");
 ///         }
 ///     }
-///     // After the batch was processed: the slot does not return it again.
-///     slot.confirm(batch.sequence)?;
+///     // After the batch was processed: the slot does not return it again. An ingest has parts.
+///     if !batch.continues {
+///         slot.confirm(batch.sequence)?;
+///     }
 /// }
 /// assert!(slot.changes()?.next().is_none());
 /// # Ok(())

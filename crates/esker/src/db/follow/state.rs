@@ -16,7 +16,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::base::expiry::StoreClock;
 use crate::base::key::SeqNo;
@@ -46,6 +46,8 @@ const ATTEMPTS: usize = 50;
 /// Number of attempts before there is a wait between them.
 const ATTEMPTS_AT_ONCE: usize = 10;
 const WAIT: Duration = Duration::from_millis(2);
+/// Time after which a catch-up looks for its end.
+const LONG_CATCH_UP: Duration = Duration::from_millis(100);
 
 /// The state of a follower.
 pub(super) struct Following {
@@ -73,6 +75,13 @@ pub(super) struct Following {
     position: SeqNo,
     /// Whether there is more than the last view shows.
     is_changed: bool,
+}
+
+/// Where a catch-up ends at the latest, so that a fast writer does not keep it for ever.
+struct Bound {
+    began: Instant,
+    /// The newest sequence number of a moment after the begin, if the catch-up takes long.
+    until: Option<SeqNo>,
 }
 
 /// What a log has brought.
@@ -165,24 +174,32 @@ impl Following {
         patiently(|| {
             let mut versions = self.versions.copy_for_reading();
             versions.catch_up()?;
-            let mut newest =
-                self.position.max(versions.last_seqno()).max(versions.newest_in_tables());
-            let Some(mut walk) = self.walk.clone() else { return Ok(newest) };
-            let last = |record: &LogRecord<'_>| {
-                let count = count_operations(record.payload, usize::MAX).unwrap_or(0);
-                Ok((record.first_seqno + count).saturating_sub(1))
-            };
-            while let Some(last) = walk.next(Behind::Maybe, last)? {
-                newest = newest.max(last);
-            }
-            Ok(newest)
+            let in_tables = versions.last_seqno().max(versions.newest_in_tables());
+            Ok(in_tables.max(self.newest_behind(self.walk.clone())?))
         })
+    }
+
+    /// Returns the largest sequence number of the records behind `walk`, at least the position.
+    fn newest_behind(&self, walk: Option<LogWalk>) -> Result<SeqNo> {
+        let mut newest = self.position;
+        let Some(mut walk) = walk else { return Ok(newest) };
+        let last = |record: &LogRecord<'_>| {
+            let count = count_operations(record.payload, usize::MAX).unwrap_or(0);
+            Ok(record.first_seqno.saturating_add(count).saturating_sub(1))
+        };
+        while let Some(last) = walk.next(Behind::Maybe, last)? {
+            newest = newest.max(last);
+        }
+        Ok(newest)
     }
 
     fn read_all(&mut self) -> Result<()> {
         self.read_manifest()?;
+        let mut bound = Bound { began: Instant::now(), until: None };
         loop {
-            self.read_logs()?;
+            if self.read_logs(&mut bound)? {
+                return Ok(());
+            }
             if self.held.is_some() {
                 self.read_manifest()?;
                 self.apply_held()?;
@@ -204,8 +221,9 @@ impl Following {
         if catalog.trees().len() >= self.trees.len() {
             let all = trees_of(catalog, &self.options, &self.trees[0].tables);
             self.trees.extend(all.into_iter().skip(self.trees.len()));
-            let fresh = self.fresh_memtables();
-            for run in &mut self.runs {
+            // Each run has memtables of its own.
+            let fresh: Vec<_> = self.runs.iter().map(|_| self.fresh_memtables()).collect();
+            for (run, fresh) in self.runs.iter_mut().zip(&fresh) {
                 let has = run.memtables.others().len();
                 for memtable in &fresh.others()[has..] {
                     run.memtables = run.memtables.with_another(memtable.clone());
@@ -233,11 +251,14 @@ impl Following {
 
     fn fresh_memtables(&self) -> Memtables {
         let bytes = self.sizes.memtable_bytes as usize;
-        fresh_memtables(&self.trees, &self.options, bytes, &self.memory.pool)
+        let fresh = fresh_memtables(&self.trees, &self.options, bytes, &self.memory.pool);
+        fresh.iter().for_each(|memtable| memtable.merged.turn_off());
+        fresh
     }
 
-    /// Reads to the present, or to a record that must wait for the manifest.
-    fn read_logs(&mut self) -> Result<()> {
+    /// Reads to the present, or to a record that must wait for the manifest. Returns whether it has
+    /// reached the bound.
+    fn read_logs(&mut self, bound: &mut Bound) -> Result<bool> {
         let walk = match self.walk.take() {
             Some(walk) => Some(walk),
             None => {
@@ -245,16 +266,20 @@ impl Following {
                 self.walk_from_first()?
             }
         };
-        let Some(mut walk) = walk else { return Ok(()) };
-        let mut read = Ok(Some(()));
+        let Some(mut walk) = walk else { return Ok(false) };
+        let (mut read, mut is_reached) = (Ok(Some(())), false);
         while let Ok(Some(())) = read {
             read = walk.next(Behind::Maybe, |record| self.take(record));
-            if self.held.is_some() {
+            is_reached = bound.until.is_some_and(|until| self.position >= until);
+            if self.held.is_some() || is_reached {
                 break;
+            }
+            if bound.until.is_none() && bound.began.elapsed() > LONG_CATCH_UP {
+                bound.until = Some(self.newest_behind(Some(walk.clone()))?);
             }
         }
         self.walk = Some(walk);
-        read.map(drop)
+        read.map(|_| is_reached && self.held.is_none())
     }
 
     /// Starts at the first log that the writer needs, if it has begun.
@@ -268,11 +293,12 @@ impl Following {
     /// Leaves a log that the writer needs no more. The logs after it may be gone, and what they had is
     /// in the tables of a newer manifest. Returns whether there is more to read.
     fn move_on(&mut self) -> Result<bool> {
-        let before = self.versions.min_wal();
+        let (before, was_walking) = (self.versions.min_wal(), self.walk.is_some());
         self.read_manifest()?;
         let min_wal = self.versions.min_wal();
         match &self.walk {
-            None => return Ok(min_wal > before),
+            // Where the walk ended just now, the logs are to be read again.
+            None => return Ok(was_walking || min_wal > before),
             Some(walk) if walk.number() >= min_wal => return Ok(false),
             Some(_) => {}
         }

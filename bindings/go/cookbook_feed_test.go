@@ -115,7 +115,9 @@ func indexChanges(db, index *esker.DB) (count int, err error) {
 				entries.Put(append([]byte("value/"), change.Value...), change.Key)
 			}
 		}
-		entries.Put([]byte("position"), strconv.AppendUint(nil, batch.Sequence, 10))
+		if !batch.Continues { // the last part of an ingest, or a whole batch
+			entries.Put([]byte("position"), strconv.AppendUint(nil, batch.Sequence, 10))
+		}
 		if err := index.Write(&entries); err != nil {
 			return count, err
 		}

@@ -62,7 +62,10 @@ type Change struct {
 	Settings map[string]string
 }
 
-// A ChangeBatch is a committed batch: changes that became visible together.
+// A ChangeBatch is a committed batch, or a part of one: changes that became visible together. The pairs
+// of an ingest or a bulk load come in parts of about 1 MiB; all other batches are whole. A reader
+// applies all parts of a batch or none, and confirms its position after the last part. When it begins
+// again before that, the feed begins with the first part.
 type ChangeBatch struct {
 	// FirstSequence and Sequence are the sequence numbers of the first and of the last operation.
 	// Sequence is the position after the batch.
@@ -72,6 +75,11 @@ type ChangeBatch struct {
 	// Previous is the position before the batch, PreviousChecksum the checksum of the batch that ends
 	// there; 0 if it is not known.
 	Previous, PreviousChecksum uint64
+	// Part is the number of this part of the batch, from 0 on. The parts have equal sequence numbers
+	// and checksums.
+	Part uint64
+	// Continues says that more parts of the same batch follow.
+	Continues bool
 	// Changes are in order. A key may occur more than once; the last change counts.
 	Changes []Change
 }
@@ -185,8 +193,8 @@ func loop[T any](next func() (*T, error)) iter.Seq2[*T, error] {
 	}
 }
 
-// Position returns the sequence number of the last batch that was returned, or that had nothing for
-// the reader; 0 after Close. It waits for a running Next.
+// Position returns the sequence number of the last batch of which all parts were returned, or that had
+// nothing for the reader; 0 after Close. It waits for a running Next.
 func (c *Changes) Position() uint64 {
 	if !c.guard.enter() {
 		return 0
@@ -211,6 +219,8 @@ func batchOf(batch *C.esker_change_batch_t) *ChangeBatch {
 		Checksum:         uint64(batch.checksum),
 		Previous:         uint64(batch.previous),
 		PreviousChecksum: uint64(batch.previous_checksum),
+		Part:             uint64(batch.part),
+		Continues:        batch.continues != 0,
 		Changes:          make([]Change, int(batch.changes_len)),
 	}
 	if len(copied.Changes) == 0 {
@@ -359,8 +369,8 @@ func (s *Slot) Changes() (*Changes, error) {
 }
 
 // Confirm confirms every batch up to position, durably: the slot does not return them again, and
-// their logs may be removed. A position at or before the confirmed one changes nothing.
-// ErrInvalidArgument for a position after the newest write.
+// their logs may be removed. Confirm a batch after its last part. A position at or before the confirmed
+// one changes nothing. ErrInvalidArgument for a position after the newest write.
 func (s *Slot) Confirm(position uint64) error {
 	return s.on(func(c *C.esker_slot_t, m **C.char) C.int32_t {
 		return C.esker_slot_confirm(c, C.uint64_t(position), m)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,53 @@ func TestConfirmedSlotGoesOnAfterTheStoreWasOpenedAgain(t *testing.T) {
 	isKind(t, err, esker.ErrNotFound)
 	isKind(t, db.DropSlot("index"), esker.ErrNotFound)
 	equal(t, len(ok[[]esker.SlotInfo](t)(db.Slots())), 0)
+}
+
+func TestBulkLoadComesInPartsOfOneBatch(t *testing.T) {
+	const count = 3000
+	db := newStore(t)
+	slot := ok[*esker.Slot](t)(db.Subscribe("parts", nil))
+	begin := ok[uint64](t)(slot.Position())
+	random, sent := rand.NewChaCha8([32]byte{}), map[string]string{}
+	_ = ok[esker.IngestReport](t)(db.BulkLoad(within(t), func(yield func(esker.Pair, error) bool) {
+		for number := range count {
+			key, value := fmt.Appendf(nil, "%05d", number), make([]byte, 1000)
+			_, _ = random.Read(value)
+			sent[string(key)] = string(value)
+			if !yield(esker.Pair{Key: key, Value: value}, nil) {
+				return
+			}
+		}
+	}))
+	must(t, db.Put([]byte("whole"), []byte("batch")))
+	changes := ok[*esker.Changes](t)(slot.Changes())
+	defer changes.Close()
+	var parts uint64
+	pairs, sequence, checksum := 0, uint64(0), uint64(0)
+	for continues := true; continues; parts++ {
+		batch := ok[*esker.ChangeBatch](t)(changes.Next(within(t)))
+		equal(t, batch.Part, parts)
+		equal(t, batch.Previous, begin)
+		if parts > 0 {
+			equal(t, batch.Sequence == sequence && batch.Checksum == checksum, true)
+		}
+		sequence, checksum, continues = batch.Sequence, batch.Checksum, batch.Continues
+		for _, change := range batch.Changes {
+			equal(t, string(change.Key), fmt.Sprintf("%05d", pairs))
+			equal(t, string(change.Value) == sent[string(change.Key)], true)
+			pairs++
+		}
+		if continues {
+			equal(t, changes.Position(), begin)
+		} else {
+			equal(t, changes.Position(), sequence)
+		}
+	}
+	equal(t, pairs, count)
+	equal(t, parts > 1, true)
+	must(t, slot.Confirm(changes.Position()))
+	whole := ok[*esker.ChangeBatch](t)(changes.Next(within(t)))
+	equal(t, whole.Part == 0 && !whole.Continues && len(whole.Changes) == 1, true)
 }
 
 func TestEveryKindOfChangeHasItsFields(t *testing.T) {

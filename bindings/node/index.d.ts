@@ -172,7 +172,11 @@ export type Change =
   | { type: 'keyspaceRenamed', keyspace: string, newName: string }
   | { type: 'keyspaceDropped', keyspace: string }
 
-/** A committed batch: changes that became visible together. */
+/**
+ * A committed batch, or a part of one: changes that became visible together. The pairs of an ingest or a
+ * bulk load come in parts of about 1 MiB; all other batches are whole. A reader applies all parts of a
+ * batch or none, and confirms its position after the last part.
+ */
 export interface ChangeBatch {
   firstSequence: number
   /** Sequence number of the last operation: the position after the batch. */
@@ -182,6 +186,10 @@ export interface ChangeBatch {
   /** Position before the batch, and the checksum of the batch there; 0 if it is not known. */
   previous: number
   previousChecksum: bigint
+  /** Number of this part of the batch, from 0 on. The parts have equal sequence numbers and checksums. */
+  part: number
+  /** Whether more parts of the same batch follow. */
+  continues: boolean
   /** The changes, in order. A key may occur more than once; the last change counts. */
   changes: Change[]
 }
@@ -189,7 +197,7 @@ export interface ChangeBatch {
 /** The change feed of a database. A loop over it ends at the present, and a later loop goes on. */
 export class Changes {
   private constructor ()
-  /** Sequence number of the last batch that was returned. */
+  /** Sequence number of the last batch of which all parts were returned. */
   get position (): number
   /**
    * Returns the next batch, and waits for it for at most `timeout` milliseconds (default: 0). Returns
@@ -208,7 +216,7 @@ export class Slot {
   get name (): string
   /** Returns the position that was confirmed last. Rejects if the slot was dropped, with the reason. */
   position (): Promise<number>
-  /** Confirms every batch up to a position, durably. */
+  /** Confirms every batch up to a position, durably. Confirm a batch after its last part. */
   confirm (position: number): Promise<void>
   /** Returns the changes after the confirmed position. */
   changes (): Promise<Changes>

@@ -493,8 +493,10 @@ typedef struct {
   uint64_t expires_ms;
 } esker_change_t;
 
-// A committed batch: changes that became visible together. Later versions may add fields at the
-// end.
+// A committed batch, or a part of one: changes that became visible together. The pairs of an ingest
+// or a bulk load come in parts of about 1 MiB; all other batches are whole. A reader applies all
+// parts of a batch or none, and confirms its position after the last part. When it begins again
+// before that, the feed begins with the first part. Later versions may add fields at the end.
 typedef struct {
   // Sequence number of the first operation.
   uint64_t first_sequence;
@@ -510,6 +512,11 @@ typedef struct {
   const esker_change_t *const *changes;
   // Number of changes.
   size_t changes_len;
+  // Number of this part of the batch, from 0 on. The parts have equal sequence numbers and
+  // checksums.
+  uint64_t part;
+  // 1 if more parts of the same batch follow, or 0.
+  uint8_t continues;
 } esker_change_batch_t;
 
 // A slot of a store, from `esker_slots`. The texts are valid during the call. Later versions may
@@ -1862,8 +1869,8 @@ int32_t esker_changes_next(esker_changes_t *changes,
                            const esker_change_batch_t **batch,
                            char **message);
 
-// Returns the position of a feed: the sequence number of the last batch that was returned or that
-// had nothing for the reader; 0 for NULL.
+// Returns the position of a feed: the sequence number of the last batch of which all parts were
+// returned, or that had nothing for the reader; 0 for NULL.
 uint64_t esker_changes_position(const esker_changes_t *changes);
 
 // Frees a feed and its last batch.
@@ -1902,9 +1909,9 @@ int32_t esker_slot_position(const esker_slot_t *slot, uint64_t *position, char *
 int32_t esker_slot_changes(const esker_slot_t *slot, esker_changes_t **changes, char **message);
 
 // Confirms every batch up to `position`, durably: the slot does not return them again, and their
-// logs may be removed. A position at or before the confirmed one changes nothing. The call syncs
-// the logs first, so a crash does not lose what the reader has confirmed. Fails with
-// `ESKER_INVALID_ARGUMENT` for a position after the newest write.
+// logs may be removed. Confirm a batch after its last part. A position at or before the confirmed
+// one changes nothing. The call syncs the logs first, so a crash does not lose what the reader has
+// confirmed. Fails with `ESKER_INVALID_ARGUMENT` for a position after the newest write.
 int32_t esker_slot_confirm(const esker_slot_t *slot, uint64_t position, char **message);
 
 // Calls `visit` for each slot of the store, in alphabetical order.

@@ -665,6 +665,10 @@ public:
     // The position before the batch, and the checksum of the batch there; 0 if it is not known.
     uint64_t previous() const noexcept { return batch_->previous; }
     uint64_t previous_checksum() const noexcept { return batch_->previous_checksum; }
+    // The number of this part of the batch, from 0 on, and whether more parts follow. The pairs of an
+    // ingest or a bulk load come in parts. Confirm the position after the last part.
+    uint64_t part() const noexcept { return batch_->part; }
+    bool continues() const noexcept { return batch_->continues != 0; }
 
     size_t size() const noexcept { return batch_->changes_len; }
     Change operator[](size_t index) const noexcept { return Change(batch_->changes[index]); }
@@ -690,7 +694,8 @@ public:
         if (batch == nullptr) return std::nullopt;
         return ChangeBatch(batch);
     }
-    // The sequence number of the last batch that was returned or had nothing for the reader.
+    // The sequence number of the last batch of which all parts were returned, or that had nothing for
+    // the reader.
     uint64_t position() const noexcept { return esker_changes_position(handle_.get()); }
 
     class Position {

@@ -299,6 +299,7 @@ static void feeds(const esker::Options& options) {
     const auto batch = changes.next(std::chrono::milliseconds(60000));
     CHECK(batch && batch->size() == 1 && batch->previous() == position && batch->checksum() != 0);
     CHECK(batch->first_sequence() == batch->sequence() && batch->previous_checksum() == 0);
+    CHECK(batch->part() == 0 && !batch->continues());
     const esker::Change change = (*batch)[0];
     CHECK(change.kind() == esker::ChangeKind::put && change.keyspace() == "default");
     CHECK(change.key() == "a" && change.value() == "1" && change.expires_ms());

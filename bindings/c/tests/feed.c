@@ -361,6 +361,65 @@ static int32_t give(void *state, const uint8_t **key, size_t *key_len, const uin
     return ESKER_SOURCE_PAIR;
 }
 
+struct large {
+    int next, count;
+    char key[16];
+    uint8_t value[1024];
+};
+
+static int32_t give_large(void *state, const uint8_t **key, size_t *key_len,
+                          const uint8_t **value, size_t *value_len) {
+    struct large *large = state;
+    uint32_t random = (uint32_t)large->next * 2654435761u;
+    if (large->next == large->count) return ESKER_SOURCE_END;
+    for (size_t at = 0; at < sizeof large->value; ++at) {
+        random = random * 1664525 + 1013904223;
+        large->value[at] = (uint8_t)(random >> 24);
+    }
+    snprintf(large->key, sizeof large->key, "k%05d", large->next++);
+    *key = bytes(large->key), *key_len = 6;
+    *value = large->value, *value_len = sizeof large->value;
+    return ESKER_SOURCE_PAIR;
+}
+
+/* In a store with a slot, a bulk load appears as the parts of one batch. */
+static void loads_in_parts(void) {
+    esker_db_t *db = opened(path_of("parts"));
+    esker_slot_t *slot = NULL;
+    esker_changes_t *changes = NULL;
+    const esker_change_batch_t *batch;
+    struct large large = {0, 3000, "", {0}};
+    uint64_t begin = 0, sequence = 0, checksum = 0, parts = 0;
+    int pairs = 0, continues = 1;
+    CHECK(esker_subscribe(db, "parts", ESKER_LAG_UNLIMITED, &slot, &message) == ESKER_OK);
+    CHECK(esker_bulk_load(db, &large, give_large, NULL, &message) == ESKER_OK);
+    put(db, "whole", "batch");
+    CHECK(esker_slot_position(slot, &begin, &message) == ESKER_OK);
+    CHECK(esker_slot_changes(slot, &changes, &message) == ESKER_OK);
+    while (continues) {
+        char key[16];
+        CHECK((batch = next_of(changes, 60000)) != NULL && batch->part == parts);
+        CHECK(parts == 0 || (batch->sequence == sequence && batch->checksum == checksum));
+        CHECK(batch->previous == begin && batch->continues <= 1);
+        sequence = batch->sequence, checksum = batch->checksum;
+        for (size_t at = 0; at < batch->changes_len; ++at) {
+            const esker_change_t *change = batch->changes[at];
+            snprintf(key, sizeof key, "k%05d", pairs++);
+            CHECK(change->kind == ESKER_CHANGE_PUT && change->value_len == 1024);
+            CHECK(change->key_len == 6 && memcmp(change->key, key, 6) == 0);
+        }
+        continues = batch->continues, ++parts;
+        CHECK(esker_changes_position(changes) == (continues ? begin : sequence));
+    }
+    CHECK(pairs == 3000 && parts > 1);
+    CHECK(esker_slot_confirm(slot, esker_changes_position(changes), &message) == ESKER_OK);
+    batch = next_of(changes, 60000);
+    CHECK(batch->part == 0 && batch->continues == 0 && batch->changes_len == 1);
+    esker_changes_destroy(changes);
+    esker_slot_close(slot);
+    esker_db_destroy(db);
+}
+
 static void bulk_loads(void) {
     esker_db_t *db = opened(path_of("bulk"));
     esker_keyspace_t *keyspace = NULL;
@@ -414,6 +473,7 @@ int main(int argc, char **argv) {
     forks();
     ingests();
     bulk_loads();
+    loads_in_parts();
     esker_free(message);
     printf("feed.c: passed\n");
     return 0;

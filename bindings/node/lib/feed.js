@@ -44,6 +44,10 @@ class Reader {
     return this.reply.readUInt32LE(this.at - 4)
   }
 
+  flag () {
+    return this.reply[this.at++] !== 0
+  }
+
   kind () {
     return KINDS[this.reply[this.at++]]
   }
@@ -98,8 +102,10 @@ function batchOf (reader) {
   const checksum = reader.checksum()
   const previous = reader.number()
   const previousChecksum = reader.checksum()
+  const part = reader.number()
+  const continues = reader.flag()
   const changes = Array.from({ length: reader.count() }, () => changeOf(reader))
-  return { firstSequence, sequence, checksum, previous, previousChecksum, changes }
+  return { firstSequence, sequence, checksum, previous, previousChecksum, part, continues, changes }
 }
 
 function differenceOf (reader) {
@@ -164,7 +170,7 @@ class Changes extends Fetched {
     this.#position = position
   }
 
-  // The sequence number of the last batch that was returned.
+  // The sequence number of the last batch of which all parts were returned.
   get position () {
     return this.#position
   }
@@ -176,7 +182,7 @@ class Changes extends Fetched {
       throw invalid(`the timeout must be a number of milliseconds of at least 0, not ${String(timeout)}`)
     }
     const batch = await this._next(number => binding.nextChangesLater(number, timeout), batchOf)
-    if (batch !== undefined) this.#position = batch.sequence
+    if (batch?.continues === false) this.#position = batch.sequence
     return batch
   }
 

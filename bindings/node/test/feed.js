@@ -2,6 +2,7 @@
 
 // The change feed, forks, comparisons, ingests and bulk loads.
 
+const { randomBytes } = require('node:crypto')
 const fs = require('node:fs')
 const path = require('node:path')
 const test = require('tape')
@@ -89,6 +90,35 @@ test('a confirmed slot goes on after the database was opened again', async t => 
     t.is(await codeOf(call()), 'ESKER_NOT_FOUND', 'a dropped slot')
   }
   t.deepEqual(await db.slots(), [])
+  await db.close()
+})
+
+test('a bulk load comes in parts of one batch', async t => {
+  const { db } = await opened()
+  const slot = await db.subscribe('parts')
+  const begin = await slot.position()
+  const pairs = Array.from({ length: 3000 }, (_, number) =>
+    [String(number).padStart(5, '0'), randomBytes(500).toString('hex')])
+  await db.bulkLoad(pairs)
+  await db.put('whole', 'batch')
+  const changes = await slot.changes()
+  const [parts, positions] = [[], []]
+  while (parts.at(-1)?.continues !== false) {
+    parts.push(await changes.next(PATIENCE))
+    positions.push(changes.position)
+  }
+  const last = parts.length - 1
+  t.ok(last > 0, 'several parts')
+  t.deepEqual(parts.map(part => part.part), parts.map((_, number) => number), 'numbered from 0 on')
+  t.deepEqual(parts.map(part => part.continues), parts.map((_, number) => number < last), 'the last one ends it')
+  t.is(new Set(parts.map(part => `${part.sequence} ${part.checksum} ${part.previous}`)).size, 1, 'one batch')
+  const read = parts.flatMap(part => part.changes.map(change => [String(change.key), String(change.value)]))
+  t.deepEqual(read, pairs, 'all pairs')
+  t.deepEqual(positions, parts.map((part, number) => number < last ? begin : part.sequence), 'positions')
+  await slot.confirm(changes.position)
+  const whole = await changes.next(PATIENCE)
+  t.ok(whole.part === 0 && whole.continues === false, 'a whole batch')
+  await changes.close()
   await db.close()
 })
 

@@ -79,7 +79,9 @@ async function feeds (): Promise<void> {
       // @ts-expect-error Not every change has a value.
       void change.value
     }
-    await slot.confirm(batch.sequence)
+    const part: number = batch.part
+    if (!batch.continues) await slot.confirm(batch.sequence)
+    void part
   }
   const next = await (await db.changes()).next(100)
   const position: number | undefined = next?.sequence

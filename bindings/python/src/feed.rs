@@ -118,7 +118,11 @@ impl Change {
     }
 }
 
-/// A committed batch: changes that became visible together. Iteration gives them in order.
+/// A committed batch, or a part of one: changes that became visible together. Iteration gives them in
+/// order.
+///
+/// The pairs of an ingest or a bulk load come in parts of about 1 MiB; all other batches are whole. A
+/// reader applies all parts of a batch or none, and confirms its position after the last part.
 #[pyclass(frozen, get_all, module = "esker")]
 pub struct ChangeBatch {
     /// Sequence number of the first operation.
@@ -131,6 +135,10 @@ pub struct ChangeBatch {
     previous: u64,
     /// Checksum of the batch that ends at ``previous``; 0 if it is not known.
     previous_checksum: u64,
+    /// Number of this part of the batch, from 0 on. The parts have equal sequence numbers and checksums.
+    part: u64,
+    /// Whether more parts of the same batch follow.
+    continues: bool,
     /// The changes, in order. A key may occur more than once; the last change counts.
     changes: Vec<Py<Change>>,
 }
@@ -144,6 +152,8 @@ impl ChangeBatch {
             checksum: made.checksum,
             previous: made.previous,
             previous_checksum: made.previous_checksum,
+            part: made.part,
+            continues: made.continues,
             changes: changes.collect::<PyResult<Vec<Py<Change>>>>()?,
         })
     }
@@ -216,8 +226,8 @@ impl Changes {
         format!("<esker.Changes at {}>", self.position(py))
     }
 
-    /// The position: the sequence number of the last batch that was returned or that had nothing for
-    /// the reader.
+    /// The position: the sequence number of the last batch of which all parts were returned, or that
+    /// had nothing for the reader.
     #[getter]
     fn position(&self, py: Python<'_>) -> u64 {
         self.reading.lock(py).changes.position()
@@ -287,8 +297,9 @@ impl Slot {
     }
 
     /// Confirms every batch up to ``position``, durably: the slot does not return them again, and
-    /// their logs may be removed. A position at or before the confirmed one changes nothing. Raises
-    /// Error for a position after the newest write; IOError if the slot was dropped.
+    /// their logs may be removed. Confirm a batch after its last part. A position at or before the
+    /// confirmed one changes nothing. Raises Error for a position after the newest write; IOError if
+    /// the slot was dropped.
     fn confirm(&self, py: Python<'_>, position: u64) -> PyResult<()> {
         self.store.run(py, |_| self.slot.confirm(position))
     }

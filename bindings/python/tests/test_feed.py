@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import random
 import threading
 import time
 
@@ -66,6 +67,37 @@ def test_confirmed_slot_goes_on_after_the_database_was_opened_again(place):
                 call()
             assert caught.value.errno == errno.ENOENT
         assert db.slots() == []
+
+
+def test_bulk_load_comes_in_parts_of_one_batch(place):
+    pairs = [(b"%05d" % number, random.Random(number).randbytes(1000)) for number in range(3000)]
+    with esker.DB(place, create_if_missing=True) as db:
+        slot = db.subscribe("parts")
+        begin = slot.position
+        db.bulk_load(pairs)
+        db.put(b"whole", b"batch")
+        changes = slot.changes()
+        parts, positions = [], []
+        while not parts or parts[-1].continues:
+            parts.append(changes.wait(120))
+            positions.append(changes.position)
+        assert len(parts) > 1 and [part.part for part in parts] == list(range(len(parts)))
+        assert [part.continues for part in parts] == [True] * (len(parts) - 1) + [False]
+        assert len({(part.sequence, part.checksum, part.previous) for part in parts}) == 1
+        assert [(change.key, change.value) for part in parts for change in part] == pairs
+        assert positions == [begin] * (len(parts) - 1) + [parts[0].sequence]
+        [whole] = changes
+        assert whole.part == 0 and whole.continues is False and len(whole) == 1
+
+    async def work():
+        async with aio.open(place) as db, await (await db.slot("parts")).changes() as changes:
+            async for batch in changes:
+                expected = begin if batch.continues else batch.sequence
+                assert changes.position == expected
+            assert changes.position == whole.sequence
+            await (await db.slot("parts")).confirm(changes.position)
+
+    asyncio.run(work())
 
 
 def test_every_kind_of_change_has_its_attributes(db):

@@ -5,7 +5,8 @@
 //! infinity.
 //!
 //! ```text
-//! batch: first sequence f64 | sequence f64 | checksum u64 | previous f64 | previous checksum u64 | changes u32 | change…
+//! batch: first sequence f64 | sequence f64 | checksum u64 | previous f64 | previous checksum u64 |
+//!     part f64 | continues u8 | changes u32 | change…
 //! change: kind u8 | expires f64 | keyspace | key | value | name or key order | options as lines
 //! difference: keyspace | key | old | new | old expires f64 | new expires f64
 //! ```
@@ -40,6 +41,8 @@ pub fn add_batch(reply: &mut Vec<u8>, batch: &ChangeBatch) -> Result<()> {
     reply.extend_from_slice(&batch.checksum.to_le_bytes());
     add_number(reply, batch.previous as f64);
     reply.extend_from_slice(&batch.previous_checksum.to_le_bytes());
+    add_number(reply, batch.part as f64);
+    reply.push(u8::from(batch.continues));
     reply.extend_from_slice(&(batch.changes.len() as u32).to_le_bytes());
     batch.changes.iter().try_for_each(|change| add_change(reply, change))
 }

@@ -67,8 +67,10 @@ pub struct esker_change_t {
     pub expires_ms: u64,
 }
 
-/// A committed batch: changes that became visible together. Later versions may add fields at the
-/// end.
+/// A committed batch, or a part of one: changes that became visible together. The pairs of an ingest
+/// or a bulk load come in parts of about 1 MiB; all other batches are whole. A reader applies all
+/// parts of a batch or none, and confirms its position after the last part. When it begins again
+/// before that, the feed begins with the first part. Later versions may add fields at the end.
 #[repr(C)]
 pub struct esker_change_batch_t {
     /// Sequence number of the first operation.
@@ -85,6 +87,11 @@ pub struct esker_change_batch_t {
     pub changes: *const *const esker_change_t,
     /// Number of changes.
     pub changes_len: usize,
+    /// Number of this part of the batch, from 0 on. The parts have equal sequence numbers and
+    /// checksums.
+    pub part: u64,
+    /// 1 if more parts of the same batch follow, or 0.
+    pub continues: u8,
 }
 
 /// A slot of a store, from `esker_slots`. The texts are valid during the call. Later versions may
@@ -223,6 +230,8 @@ impl Shown {
             previous_checksum: batch.previous_checksum,
             changes: places.as_ptr(),
             changes_len: places.len(),
+            part: batch.part,
+            continues: batch.continues.into(),
         };
         // A move of the vectors and of the batch moves none of their bytes.
         Ok(Box::new(Shown {
@@ -323,8 +332,8 @@ pub unsafe extern "C" fn esker_changes_next(
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Returns the position of a feed: the sequence number of the last batch that was returned or that
-/// had nothing for the reader; 0 for NULL.
+/// Returns the position of a feed: the sequence number of the last batch of which all parts were
+/// returned, or that had nothing for the reader; 0 for NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_changes_position(changes: Option<&esker_changes_t>) -> u64 {
     changes.map_or(0, |feed| feed.changes.position())
@@ -444,9 +453,9 @@ pub unsafe extern "C" fn esker_slot_changes(
 }
 
 /// Confirms every batch up to `position`, durably: the slot does not return them again, and their
-/// logs may be removed. A position at or before the confirmed one changes nothing. The call syncs
-/// the logs first, so a crash does not lose what the reader has confirmed. Fails with
-/// `ESKER_INVALID_ARGUMENT` for a position after the newest write.
+/// logs may be removed. Confirm a batch after its last part. A position at or before the confirmed
+/// one changes nothing. The call syncs the logs first, so a crash does not lose what the reader has
+/// confirmed. Fails with `ESKER_INVALID_ARGUMENT` for a position after the newest write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_slot_confirm(
     slot: Option<&esker_slot_t>,

@@ -284,7 +284,7 @@ class Changes:
 
     @property
     def position(self) -> int:
-        """The sequence number of the last batch that was returned."""
+        """The sequence number of the last batch of which all parts were returned."""
         return self._position
 
     def _fetch(self, longest: float) -> None:
@@ -301,7 +301,8 @@ class Changes:
             await self._threads.run(self._fetch, min(left, _WAIT_MAX))
             if self._read:
                 batch = self._read.popleft()
-                self._position = batch.sequence
+                if not batch.continues:
+                    self._position = batch.sequence
                 return batch
             if left == 0:
                 return None

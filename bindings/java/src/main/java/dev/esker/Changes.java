@@ -43,7 +43,9 @@ public final class Changes implements AutoCloseable, Iterable<ChangeBatch> {
             return null;
         }
         ChangeBatch batch = new Reply(reply).batch();
-        position = batch.sequence();
+        if (!batch.continues()) {
+            position = batch.sequence();
+        }
         return batch;
     }
 
@@ -78,7 +80,7 @@ public final class Changes implements AutoCloseable, Iterable<ChangeBatch> {
     /**
      * Returns the position.
      *
-     * @return the sequence number of the last batch that was returned
+     * @return the sequence number of the last batch of which all parts were returned
      */
     public synchronized long position() {
         return position;

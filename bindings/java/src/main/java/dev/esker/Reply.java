@@ -53,12 +53,15 @@ final class Reply {
         long checksum = in.getLong();
         long previous = number();
         long previousChecksum = in.getLong();
+        long part = number();
+        boolean continues = in.get() != 0;
         int count = in.getInt();
         List<Change> changes = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
             changes.add(change());
         }
-        return new ChangeBatch(first, sequence, checksum, previous, previousChecksum, List.copyOf(changes));
+        return new ChangeBatch(first, sequence, checksum, previous, previousChecksum, part, continues,
+                List.copyOf(changes));
     }
 
     private Change change() {

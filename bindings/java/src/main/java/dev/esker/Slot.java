@@ -46,7 +46,7 @@ public final class Slot {
      * Confirms every batch up to a position, durably: the slot does not return them again, and their
      * logs may be removed. A position at or before the confirmed one changes nothing.
      *
-     * @param position the {@link ChangeBatch#sequence} of a batch
+     * @param position the {@link ChangeBatch#sequence} of a batch of which the last part was returned
      * @throws EskerException {@code INVALID_ARGUMENT} for a position after the newest write
      */
     public void confirm(long position) {

@@ -11,6 +11,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicReference;
@@ -106,6 +107,50 @@ class FeedTest {
             assertEquals(ErrorKind.NOT_FOUND, kindOf(slot::changes));
             assertEquals(ErrorKind.NOT_FOUND, kindOf(() -> db.slot("index")));
             assertEquals(List.of(), db.slots());
+        }
+    }
+
+    @Test
+    void ingestComesInPartsOfOneBatch() throws InterruptedException {
+        final int count = 3000;
+        Path file = dir.resolve("large.sst");
+        Random random = new Random(1);
+        List<byte[]> values = new ArrayList<>();
+        try (SortedWriter writer = new SortedWriter(file, new Options())) {
+            for (int number = 0; number < count; number++) {
+                byte[] value = new byte[1000];
+                random.nextBytes(value);
+                values.add(value);
+                writer.put(b("%05d".formatted(number)), value);
+            }
+            writer.finish();
+        }
+        try (Esker db = Esker.open(path())) {
+            Slot slot = db.subscribe("parts");
+            long begin = slot.position();
+            db.ingest(List.of(file));
+            db.put(b("whole"), b("batch"));
+            try (Changes changes = slot.changes()) {
+                List<ChangeBatch> parts = new ArrayList<>();
+                do {
+                    ChangeBatch part = changes.next(PATIENCE);
+                    assertEquals(parts.size(), part.part());
+                    assertEquals(begin, part.previous());
+                    assertEquals(part.continues() ? begin : part.sequence(), changes.position());
+                    parts.add(part);
+                } while (parts.get(parts.size() - 1).continues());
+                assertTrue(parts.size() > 1);
+                assertEquals(1, parts.stream().map(part -> part.sequence() + " " + part.checksum()).distinct().count());
+                List<Change> pairs = parts.stream().flatMap(part -> part.changes().stream()).toList();
+                assertEquals(count, pairs.size());
+                for (int number = 0; number < count; number++) {
+                    assertEquals("%05d".formatted(number), s(pairs.get(number).key()));
+                    assertArrayEquals(values.get(number), pairs.get(number).value());
+                }
+                slot.confirm(changes.position());
+                ChangeBatch whole = changes.next(PATIENCE);
+                assertTrue(whole.part() == 0 && !whole.continues() && whole.changes().size() == 1);
+            }
         }
     }
 

@@ -41,7 +41,8 @@ fn write_batch(db: &Db, number: u64) {
         batch.put(format!("part {part}"), number.to_string());
         batch.put(format!("key {:04}", (number * 8 + part) % 997), number.to_string());
     }
-    let durability = if number.is_multiple_of(64) { Durability::Sync } else { Durability::Buffered };
+    let durability =
+        if number.is_multiple_of(64) { Durability::Sync } else { Durability::Buffered };
     db.write_with(&batch, &WriteOptions::default().durability(durability)).unwrap();
 }
 

@@ -18,6 +18,8 @@ impl Db {
     /// nothing afterwards. The store also gets a new data key for its new files. Existing files keep
     /// their data keys until merges rewrite them; [`Db::compact_all`] rewrites all tables. Checkpoints,
     /// forks and backups have a `KEYS` of their own, under the master key of the time they were made.
+    /// Therefore a backup into an existing directory needs the new master key in its newest backup,
+    /// too: call `rekey` on that `backup-N`, or begin another directory.
     ///
     /// A crash leaves the store with the old or the new master key.
     ///

@@ -78,7 +78,8 @@ impl DbInner {
             }
             None => {
                 state.last = 0;
-                for file in self.value_files_of(&self.versions.lock().current()) {
+                let forest = self.versions.lock().current();
+                for file in self.value_files_of(&forest) {
                     let read = self.verify_values(&file, &mut count);
                     self.note_scrub(read.map(|_| ()));
                 }

@@ -73,8 +73,13 @@ impl DbInner {
             writer.sync_logs(self)?;
             let seqno = writer.next_seqno;
             for file in files {
-                // Synced below: without the stamp the manifest still states the number.
-                write_stamp(&*self.fs, &self.table_path(file), &file.info, seqno)?;
+                // Synced below: without the stamp the manifest still states the number. Encryption
+                // writes more than the stamp again, which a power failure must not tear later.
+                let path = self.table_path(file);
+                let mut stamped = write_stamp(&*self.fs, &path, &file.info, seqno)?;
+                if self.fs.encrypts() {
+                    stamped.sync().map_err(|e| Error::io(&path, "sync the stamp", e))?;
+                }
             }
             let kept = self.keep_ingested(seqno, tree.id, keyspace, files)?;
             let installed = writer

@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench results crosscheck test quick check fuzz crash crash-long miri schedules docs
+.PHONY: bench bindings results crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
@@ -25,6 +25,10 @@ quick:  ## a contributor's loop: format, lints and the engine's short tests, und
 
 results: ## measure the README's table again and write it, its picture and its record
 	scripts/results.sh
+
+bindings: ## builds and tests each binding whose toolchain is here, and names the others
+	scripts/deps.sh
+	scripts/test.sh bindings
 
 install: ## the command, libesker, esker.h, man pages: under PREFIX (/usr/local), below DESTDIR
 	scripts/install.sh install

@@ -160,9 +160,6 @@ impl Current {
     }
 
     /// Points `CURRENT` to `manifest`, whose first `manifest_bytes` bytes are durable, and syncs.
-    ///
-    /// # Errors
-    /// `NoSpace` when nothing has changed and the call can be repeated; `Io` when it is not known.
     pub fn switch(&mut self, manifest: u64, manifest_bytes: u64) -> Result<()> {
         let sequence = self.slot.sequence + 1;
         let slot = Slot { sequence, manifest, manifest_bytes, ..self.slot };
@@ -170,13 +167,8 @@ impl Current {
         let offset = (which * SLOT_BYTES) as u64;
         self.file
             .write_at(&slot.encode(which), offset)
+            .and_then(|()| self.file.sync())
             .map_err(|e| Error::io(&self.path, "switch the pointer to the manifest", e))?;
-        self.file.sync().map_err(|e| {
-            let error = Error::io(&self.path, "sync the pointer to the manifest", e);
-            // After a failed sync the switch may have happened, so the call must not be repeated.
-            let is_full = error.kind() == ErrorKind::NoSpace;
-            if is_full { Error::new(ErrorKind::Io, error.to_string()) } else { error }
-        })?;
         self.slot = slot;
         self.switches = self.switches.saturating_add(1);
         Ok(())

@@ -410,10 +410,7 @@ impl VersionSet {
         }
         let len = writer.manifest.len_bytes();
         if let Err(error) = writer.current.switch(self.manifest_number, len) {
-            let again = error.kind() == ErrorKind::NoSpace && writer.manifest.cut_back().is_ok();
-            if !again {
-                writer.failed = Some(error.clone());
-            }
+            writer.failed = Some(error.clone());
             return Err(error);
         }
         Ok(())

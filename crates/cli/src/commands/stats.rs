@@ -251,11 +251,18 @@ fn observers(metrics: &Metrics) -> String {
     )
 }
 
+/// Formats how much of the value files their tables need.
+fn value_files(metrics: &Metrics) -> String {
+    let live = human_bytes(metrics.value_live_bytes);
+    let all = human_bytes(metrics.value_bytes);
+    format!("{all} in {} files, {live} referenced", metrics.value_files)
+}
+
 fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
-    let memory = &metrics.memory;
-    let bytes = human_bytes;
+    let (memory, bytes) = (&metrics.memory, human_bytes);
     vec![
         ("tables", format!("{} in {} files", bytes(metrics.table_bytes), metrics.table_files)),
+        ("value files", value_files(metrics)),
         ("compaction debt", bytes(metrics.debt_bytes)),
         ("last sequence number", metrics.last_seqno.to_string()),
         ("snapshots", metrics.snapshots.to_string()),

@@ -130,15 +130,16 @@ impl Plant {
         }
     }
 
-    /// Returns how the judge's name of the finding begins. `lost-update` and the names with a `G`
-    /// are those of `adya`.
-    pub fn finding(self) -> &'static str {
+    /// Returns how the judge's names of the finding begin. All but the last are those of `adya`. A
+    /// lost append is either seen by its writer, or it was read before another one took its place: two
+    /// reads of the list then have incompatible orders.
+    pub fn findings(self) -> &'static [&'static str] {
         match self {
-            Plant::None => "",
-            Plant::LostUpdate => "lost-update",
-            Plant::ReadSkew | Plant::TornBatch => "G-single",
-            Plant::WriteSkew | Plant::Phantom => "G2-item",
-            Plant::StaleRead | Plant::LostWrite => "not linearizable",
+            Plant::None => &[""],
+            Plant::LostUpdate => &["lost-update", "incompatible-order"],
+            Plant::ReadSkew | Plant::TornBatch => &["G-single"],
+            Plant::WriteSkew | Plant::Phantom => &["G2-item"],
+            Plant::StaleRead | Plant::LostWrite => &["not linearizable"],
         }
     }
 }

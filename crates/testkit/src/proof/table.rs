@@ -122,7 +122,7 @@ fn count(tally: &mut Tally, ran: &Ran) {
 /// Returns whether the judge has found the planted bug.
 pub fn is_found(plant: Plant, tally: &Tally) -> bool {
     let names = tally.failures.iter().flat_map(|failure| failure.context.split(", "));
-    names.into_iter().any(|name| name.starts_with(plant.finding()))
+    names.into_iter().any(|name| plant.findings().iter().any(|finding| name.starts_with(finding)))
 }
 
 /// Returns a row of the table. `found` is the cell of the findings.

@@ -50,7 +50,7 @@ impl Proof {
     }
 
     /// Runs histories with a planted bug until the judge finds it, at most `tries`. The bug was
-    /// found if the tally has a failure that begins with [`Plant::finding`].
+    /// found if the tally has a failure that begins with [`Plant::findings`].
     pub fn plant(&self, plant: Plant, tries: u64) -> Tally {
         let began = Instant::now();
         let mut tally = Tally::default();

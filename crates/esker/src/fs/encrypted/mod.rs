@@ -55,7 +55,7 @@ type Rings = Mutex<BTreeMap<PathBuf, Arc<KeyRing>>>;
 /// cache is decrypted when it is read. Cached blocks are plain.
 ///
 /// A store that was made without encryption is refused, and so is an encrypted one by other file
-/// systems. The files of a [`SortedWriter`](crate::SortedWriter) are made on another file system; an
+/// systems. The files of a [`SortedWriter`](crate::ingest::SortedWriter) are made on another file system; an
 /// ingest encrypts them.
 ///
 /// ```

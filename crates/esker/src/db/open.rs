@@ -294,8 +294,8 @@ pub(super) fn tables_of(
     Arc::new(tables.with_thresholds(options.thresholds))
 }
 
-/// Opens the tables and value files of a forest that are not open. Files that the writer removes from now on stay
-/// readable through these handles.
+/// Opens the tables and value files of a forest that are not open. Files that the writer removes from
+/// now on stay readable through these handles.
 pub(super) fn open_tables(trees: &[Arc<Tree>], forest: &Forest) -> Result<()> {
     for (tree, version) in trees.iter().zip(forest.trees()) {
         for file in version.files() {

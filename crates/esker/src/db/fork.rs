@@ -66,6 +66,19 @@ pub struct ForkReport {
     pub copied_bytes: u64,
 }
 
+impl ForkReport {
+    /// Counts a file of the copy.
+    fn count(&mut self, is_linked: bool, file_bytes: u64) {
+        let (files, bytes) = if is_linked {
+            (&mut self.linked_files, &mut self.linked_bytes)
+        } else {
+            (&mut self.copied_files, &mut self.copied_bytes)
+        };
+        *files += 1;
+        *bytes += file_bytes;
+    }
+}
+
 impl Db {
     /// Creates a fork of the store in `dir`, which must not exist: a store of its own that begins
     /// with the content of this one. Each of the two can then be written, and no write into one
@@ -156,24 +169,11 @@ impl DbInner {
             (versions.current(), catalog, versions.last_seqno(), versions.store_id())
         };
         for file in forest.files() {
-            let bytes = file.info.size_bytes;
-            if self.link_or_copy(&**fs, &file, dir)? {
-                (report.linked_files, report.linked_bytes) =
-                    (report.linked_files + 1, report.linked_bytes + bytes);
-            } else {
-                (report.copied_files, report.copied_bytes) =
-                    (report.copied_files + 1, report.copied_bytes + bytes);
-            }
+            report.count(self.link_or_copy(&**fs, &file, dir)?, file.info.size_bytes);
         }
         for file in self.value_files_of(&forest) {
             let copied = self.link_or_copy_values(&**fs, &file, dir)?;
-            let (files, bytes) = if copied.is_linked {
-                (&mut report.linked_files, &mut report.linked_bytes)
-            } else {
-                (&mut report.copied_files, &mut report.copied_bytes)
-            };
-            *files += 1;
-            *bytes += copied.bytes;
+            report.count(copied.is_linked, copied.bytes);
         }
         let mut edit = self.edit_of_copy(&forest, catalog);
         if self.read_only {

@@ -68,14 +68,27 @@ pub struct BackupReport {
     pub number: u64,
     /// The path of the backup, which is a store.
     pub path: PathBuf,
-    /// Number of tables copied.
+    /// Number of tables and value files copied.
     pub copied_files: u64,
-    /// Size of the copied tables, in bytes.
+    /// Size of the copied files, in bytes.
     pub copied_bytes: u64,
-    /// Number of tables shared with the previous backup.
+    /// Number of tables and value files shared with the previous backup.
     pub linked_files: u64,
-    /// Size of the shared tables, in bytes.
+    /// Size of the shared files, in bytes.
     pub linked_bytes: u64,
+}
+
+impl BackupReport {
+    /// Counts a file of the copy.
+    fn count(&mut self, is_linked: bool, file_bytes: u64) {
+        let (files, bytes) = if is_linked {
+            (&mut self.linked_files, &mut self.linked_bytes)
+        } else {
+            (&mut self.copied_files, &mut self.copied_bytes)
+        };
+        *files += 1;
+        *bytes += file_bytes;
+    }
 }
 
 impl Db {
@@ -288,13 +301,7 @@ impl DbInner {
             }
             for file in self.value_files_of(&forest) {
                 let copied = self.back_up_values(&**fs, &file, path, previous)?;
-                let (files, bytes) = if copied.is_linked {
-                    (&mut report.linked_files, &mut report.linked_bytes)
-                } else {
-                    (&mut report.copied_files, &mut report.copied_bytes)
-                };
-                *files += 1;
-                *bytes += copied.bytes;
+                report.count(copied.is_linked, copied.bytes);
             }
             if let Some(mark) = &meta {
                 let tables = tables_checksum(&forest);
@@ -327,14 +334,11 @@ impl DbInner {
                 (found.table_id, found.size_bytes) == (file.info.table_id, bytes)
             })
         });
-        if earlier.is_some_and(|earlier| fs.hard_link(&earlier, &to).is_ok()) {
-            (report.linked_files, report.linked_bytes) =
-                (report.linked_files + 1, report.linked_bytes + bytes);
-        } else {
+        let is_linked = earlier.is_some_and(|earlier| fs.hard_link(&earlier, &to).is_ok());
+        if !is_linked {
             copy(fs, &names::table_path(&self.dir, file.number), &to, bytes)?;
-            (report.copied_files, report.copied_bytes) =
-                (report.copied_files + 1, report.copied_bytes + bytes);
         }
+        report.count(is_linked, bytes);
         let source = TableSource {
             fs: owned_fs.clone(),
             path: to.clone(),

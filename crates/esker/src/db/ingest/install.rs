@@ -97,7 +97,9 @@ impl DbInner {
             }
             (installed.map(|levels| Installed { seqno, levels, has_flushed })?, seqno)
         };
-        for file in files {
+        // With encryption the stamps are durable already.
+        let unsynced = if self.fs.encrypts() { &[] } else { files };
+        for file in unsynced {
             let path = self.table_path(file);
             let synced = match self.fs.open_write(&path) {
                 Ok(mut open) => open.sync().map_err(|e| Error::io(&path, "sync the stamp", e)),

@@ -110,13 +110,103 @@ fn deleted_ranges_are_skipped() {
 }
 
 #[test]
-fn store_without_threads_builds_no_hints() {
+fn store_without_threads_has_the_hints_of_its_readers() {
     let db = open(Options { background_threads: Some(0), ..tiny_options() });
     for n in 0..200 {
         db.delete(key(n)).unwrap();
     }
     assert_eq!(db.metrics().hints, 0);
     assert_eq!(db.iter().unwrap().count(), 0);
+    assert_eq!(db.metrics().hints, 1, "the first scan did not report that it found nothing");
+    db.put(key(100), b"value").unwrap();
+    assert_eq!(db.iter().unwrap().count(), 1);
+    assert_eq!(backward(db.iter().unwrap()).len(), 1);
+}
+
+/// A clock that the test sets.
+struct Turning(AtomicU64);
+
+impl esker::Clock for Turning {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn pairs_that_expired_are_no_empty_range() {
+    let clock = Arc::new(Turning(AtomicU64::new(1_000)));
+    let options = Options { clock: Some(clock.clone()), ..tiny_options() };
+    let db = open(Options { background_threads: Some(0), ..options });
+    for n in 0..200 {
+        db.put_with_ttl(key(n), b"value", Duration::from_secs(1)).unwrap();
+    }
+    let before = db.snapshot();
+    clock.0.store(100_000, Ordering::Relaxed);
+    assert_eq!(db.iter().unwrap().count(), 0);
+    assert_eq!(db.metrics().hints, 0, "an older snapshot shows these pairs");
+    assert_eq!(before.iter().unwrap().count(), 200);
+}
+
+/// The bytewise order, with a count of its comparisons.
+#[derive(Default)]
+struct Counted(AtomicU64);
+
+impl Comparator for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        a.cmp(b)
+    }
+}
+
+/// Pops `pops` keys from one end of each of two queues and pushes at the other end. Returns the
+/// comparisons of each tenth of the pops.
+fn work_of_pops(from_the_front: bool, pops: u64) -> Vec<u64> {
+    const DEPTH: u64 = 500;
+    // Two queues, of keys that begin with their number.
+    let place = |queue: u64, n: u64| key(queue << 24 | n);
+    let counted = Arc::new(Counted::default());
+    let db = open(Options {
+        key_order: KeyOrder::Custom(counted.clone()),
+        memtable_size_bytes: Some(256 << 10),
+        background_threads: Some(1),
+        ..Options::default()
+    });
+    let name = |n: u64| if from_the_front { n } else { (1 << 23) - n };
+    for queue in 1..3 {
+        (0..DEPTH).for_each(|n| db.put(place(queue, name(n)), b"value").unwrap());
+    }
+    let mut work = Vec::new();
+    for pop in 0..pops {
+        for queue in 1..3 {
+            let mut iter = db.range(place(queue, 0)..place(queue + 1, 0)).unwrap();
+            let before = counted.0.load(Ordering::Relaxed);
+            if from_the_front {
+                iter.seek_to_first().unwrap();
+            } else {
+                iter.seek_to_last().unwrap();
+            }
+            work.push(counted.0.load(Ordering::Relaxed) - before);
+            assert_eq!(iter.key(), place(queue, name(pop)));
+            drop(iter);
+            db.delete(place(queue, name(pop))).unwrap();
+            db.put(place(queue, name(pop + DEPTH)), b"value").unwrap();
+        }
+    }
+    work.chunks(work.len() / 10).map(|tenth| tenth.iter().sum()).collect()
+}
+
+#[test]
+fn pop_costs_the_same_after_many_pops() {
+    for from_the_front in [true, false] {
+        let tenths = work_of_pops(from_the_front, 6_000);
+        let (first, last) = (tenths[0], tenths[9]);
+        // Without hints the last tenth takes nineteen times as long as the first one. Threads of the
+        // store compare keys meanwhile, which the count has, too.
+        assert!(last < 5 * first, "{tenths:?}");
+    }
 }
 
 /// A bytewise order of the number without its last bit: neighbours are one key.

@@ -15,12 +15,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Bug, is_seeded};
 
 use super::state::DbInner;
 use super::thread_roles::Role;
 use crate::base::key::SeqNo;
 use crate::base::workers::JobClass;
-use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
+use crate::iter::hints::{BOUND_BYTES_MAX, Hint, Hints};
 use crate::iter::operands::Resolver;
 use crate::iter::tombstone_run::TombstoneRun;
 use crate::read::ReadState;
@@ -47,6 +48,45 @@ impl DbInner {
         drop(queue);
         if was_empty {
             self.wake(JobClass::Idle);
+        }
+    }
+
+    /// Lets readers report the empty key ranges that they find. A store without writers learns
+    /// nothing: what it reads may change without a commit.
+    pub(super) fn watch_empty_ranges(self: &Arc<DbInner>) {
+        let store = Arc::downgrade(self);
+        self.tables.watch_empty_ranges(Box::new(move |range, forward| {
+            if let Some(store) = store.upgrade().filter(|store| !store.read_only) {
+                store.take_report(range, forward);
+            }
+        }));
+    }
+
+    /// Adds the range that a reader found empty to the hints. If something was committed since, or
+    /// a writer is at work, a search continues from where the reader's hint ended.
+    #[cold]
+    fn take_report(&self, range: Hint, forward: bool) {
+        let from = if forward { range.after.clone() } else { range.before.clone() };
+        let taken = self.committer.try_lock().is_some_and(|mut writer| {
+            writer.poison_on_panic(|writer| {
+                let is_current =
+                    writer.next_seqno == range.since + 1 || is_seeded(Bug::StaleEmptyRange);
+                let added = is_current && writer.hints.add_found(range);
+                if let Some(hints) = writer.hints.changed() {
+                    self.publish_hints(hints);
+                }
+                added
+            })
+        });
+        if !taken {
+            let from = from.unwrap_or_else(|| Arc::from(&[][..]));
+            let hints = self.hints();
+            let hint = hints.as_ref().and_then(|hints| hints.find(&self.order, &from, SeqNo::MAX));
+            let end = hint.map(|hint| if forward { &hint.before } else { &hint.after });
+            let sample = end.map_or(Some(from.clone()), Clone::clone);
+            if let Some(sample) = sample {
+                self.request_hint_search(sample.to_vec());
+            }
         }
     }
 

@@ -199,6 +199,7 @@ impl DbInner {
         if let Some(hints) = hints {
             iter.set_hints(hints, hints_seqno);
         }
+        iter.report_empty_ranges(hints_seqno);
         Ok(iter)
     }
 

@@ -179,6 +179,15 @@ impl HintKeeper {
         Some(Arc::new(self.hints.clone()))
     }
 
+    /// Adds a range that a reader found empty at the last sequence number. Returns `true` if it is
+    /// long enough to be kept.
+    pub fn add_found(&mut self, range: Hint) -> bool {
+        let added = range.dead >= self.entries_min && self.hints.add(&self.order, range);
+        self.changed |= added;
+        self.update_armed();
+        added
+    }
+
     /// Ends the watch and adds the found run to the hints. No key of `run` was visible at `since`,
     /// the last sequence number when the watch began. Returns `true` if there is a new hint.
     pub fn add(&mut self, run: Option<&TombstoneRun>, since: SeqNo) -> bool {

@@ -4,46 +4,16 @@
 
 use std::sync::Arc;
 
-use super::hints::{Edge, Hints};
+use super::hints::Edge;
 use super::same_key;
+use super::skips::Walk;
 use super::visible::VisibleCursor;
 use crate::base::cursor::Cursor;
-use crate::base::key::SeqNo;
 use crate::error::Result;
 
 /// Steps charged for a jump, a part of what the seek costs. A full charge makes a queue compact its
 /// front again and again, although every pop jumps over it.
 const JUMP_STEPS: u64 = 8;
-
-/// Skip state: the hints for skipping keys, and the step budget of a move.
-pub(super) struct SkipState {
-    pub(super) hints: Arc<Hints>,
-    /// Largest `since` of the hints that may be used.
-    pub(super) as_of: SeqNo,
-    /// Step budget: number of lookups after which a move ends unpositioned.
-    pub(super) lookups_max: u64,
-    pub(super) lookups: u64,
-    /// Position at which a move exhausted the step budget.
-    pub(super) stopped_at: Option<Arc<[u8]>>,
-    /// Steps saved by all jumps so far.
-    pub(super) skipped: u64,
-}
-
-/// The invisible keys that a seek passed.
-#[derive(Clone, Copy)]
-pub struct Walk {
-    /// Number of keys stepped over one by one since the last jump.
-    pub dead: u64,
-    /// Whether the keys stay invisible to every later reader until they are put again. A key that
-    /// is invisible because its pair has expired does not.
-    pub is_lasting: bool,
-}
-
-impl Default for Walk {
-    fn default() -> Walk {
-        Walk { dead: 0, is_lasting: true }
-    }
-}
 
 /// A tombstone run: a key range without visible keys.
 pub struct TombstoneRun {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::coverage::Coverage;
 use super::hints::Hints;
 use super::operands::{Operands, Resolver};
-use super::tombstone_run::{SkipState, Walk};
+use super::skips::{SkipState, Walk};
 use super::{ShortKey, copy_into, empty, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::expiry;

@@ -19,7 +19,9 @@ use crate::base::sync::{Bug, is_seeded};
 
 use super::state::DbInner;
 use super::thread_roles::Role;
+use super::tree::Tree;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::TreeId;
 use crate::base::workers::JobClass;
 use crate::iter::hints::{BOUND_BYTES_MAX, Hint, Hints};
 use crate::iter::operands::Resolver;
@@ -53,13 +55,33 @@ impl DbInner {
 
     /// Lets readers report the empty key ranges that they find. A store without writers learns
     /// nothing: what it reads may change without a commit.
-    pub(super) fn watch_empty_ranges(self: &Arc<DbInner>) {
-        let store = Arc::downgrade(self);
-        self.tables.watch_empty_ranges(Box::new(move |range, forward| {
-            if let Some(store) = store.upgrade().filter(|store| !store.read_only) {
-                store.take_report(range, forward);
+    pub(super) fn watch_empty_ranges(&self, tree: &Tree) {
+        let (store, id) = (self.me.clone(), tree.id);
+        tree.tables.watch_empty_ranges(Box::new(move |range, forward| {
+            match store.upgrade().filter(|store| !store.read_only) {
+                Some(store) if id == 0 => store.take_report(range, forward),
+                Some(store) => store.take_report_of_tree(id, range),
+                None => {}
             }
         }));
+    }
+
+    /// Adds the range that a reader of a tree above 0 found empty to the hints of the tree, if
+    /// nothing was committed since and no writer is at work.
+    #[cold]
+    fn take_report_of_tree(&self, id: TreeId, range: Hint) {
+        let trees = self.trees();
+        let (Some(tree), Some(mut writer)) = (trees.get(id as usize), self.committer.try_lock())
+        else {
+            return;
+        };
+        writer.poison_on_panic(|writer| {
+            if writer.next_seqno == range.since + 1 {
+                let thresholds = &self.options.load().thresholds;
+                writer.tree_hints.keeper(id, &tree.order, thresholds).add_found(range);
+                writer.show_hints(self);
+            }
+        });
     }
 
     /// Adds the range that a reader found empty to the hints. If something was committed since, or
@@ -72,9 +94,7 @@ impl DbInner {
                 let is_current =
                     writer.next_seqno == range.since + 1 || is_seeded(Bug::StaleEmptyRange);
                 let added = is_current && writer.hints.add_found(range);
-                if let Some(hints) = writer.hints.changed() {
-                    self.publish_hints(hints);
-                }
+                writer.show_hints(self);
                 added
             })
         });
@@ -90,8 +110,14 @@ impl DbInner {
         }
     }
 
-    /// Publishes the list `hints` to readers. The caller holds the commit lock.
-    pub fn publish_hints(&self, hints: Arc<Hints>) {
+    /// Publishes the list `hints` of a tree to readers. The caller holds the commit lock.
+    pub fn publish_hints(&self, tree: TreeId, hints: Arc<Hints>) {
+        if tree > 0 {
+            if let Some(tree) = self.trees.load().get(tree as usize) {
+                tree.hints.store(Some(hints).filter(|hints| !hints.is_empty()));
+            }
+            return;
+        }
         let any = !hints.is_empty();
         self.hints.store(hints);
         self.any_hints.store(any, Ordering::Release);
@@ -168,9 +194,7 @@ impl DbInner {
     fn end_step(&self, writer: &mut WriterState, searched: StepResult) -> Vec<Arc<[u8]>> {
         let StepResult { run, since } = searched;
         let added = writer.hints.add(run.as_ref(), since);
-        if let Some(hints) = writer.hints.changed() {
-            self.publish_hints(hints);
-        }
+        writer.show_hints(self);
         let mut open = run.filter(|_| added).map_or(Vec::new(), |run| run.open);
         open.retain(|edge| edge.len() <= BOUND_BYTES_MAX);
         open

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use crate::base::key::{Kind, SeqNo};
+use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
 use crate::base::sync::{Bug, is_seeded};
 use crate::base::thresholds::Thresholds;
@@ -212,6 +213,49 @@ impl HintKeeper {
         };
         self.update_armed();
         added
+    }
+}
+
+/// The hints of the trees above 0. A tree has a keeper from the first range on that a reader of it
+/// reports. No search runs for these trees.
+#[derive(Default)]
+pub struct TreeHints(Vec<(TreeId, HintKeeper)>);
+
+impl TreeHints {
+    /// Records an operation of the current commit.
+    #[inline]
+    pub fn note(&mut self, tree: TreeId, kind: Kind, key: &[u8]) {
+        if !self.0.is_empty()
+            && let Some(keeper) = self.find(tree)
+        {
+            keeper.note(kind, key);
+            keeper.sample = None;
+        }
+    }
+
+    /// Returns the keeper of a tree, if there is one.
+    pub fn find(&mut self, tree: TreeId) -> Option<&mut HintKeeper> {
+        self.0.iter_mut().find(|(id, _)| *id == tree).map(|(_, keeper)| keeper)
+    }
+
+    /// Returns the keeper of a tree with the key order `order`. Creates it if there is none.
+    pub fn keeper(
+        &mut self,
+        tree: TreeId,
+        order: &KeyOrder,
+        thresholds: &Thresholds,
+    ) -> &mut HintKeeper {
+        let place = self.0.iter().position(|(id, _)| *id == tree).unwrap_or_else(|| {
+            self.0.push((tree, HintKeeper::new(order.clone(), thresholds)));
+            self.0.len() - 1
+        });
+        &mut self.0[place].1
+    }
+
+    /// Returns the lists that differ from the published ones.
+    #[inline]
+    pub fn changed(&mut self) -> impl Iterator<Item = (TreeId, Arc<Hints>)> {
+        self.0.iter_mut().filter_map(|(tree, keeper)| Some((*tree, keeper.changed()?)))
     }
 }
 

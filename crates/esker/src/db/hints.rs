@@ -98,15 +98,19 @@ impl DbInner {
                 added
             })
         });
-        if !taken {
-            let from = from.unwrap_or_else(|| Arc::from(&[][..]));
-            let hints = self.hints();
-            let hint = hints.as_ref().and_then(|hints| hints.find(&self.order, &from, SeqNo::MAX));
-            let end = hint.map(|hint| if forward { &hint.before } else { &hint.after });
-            let sample = end.map_or(Some(from.clone()), Clone::clone);
-            if let Some(sample) = sample {
-                self.request_hint_search(sample.to_vec());
-            }
+        if taken {
+            return;
+        }
+        let hints = self.hints();
+        let hint = hints.as_ref().and_then(|hints| match &from {
+            Some(from) => hints.find(&self.order, from, SeqNo::MAX),
+            None => hints.outermost(forward),
+        });
+        let end =
+            hint.and_then(|hint| if forward { hint.before.clone() } else { hint.after.clone() });
+        let first = || forward.then(|| Arc::from(&[][..]));
+        if let Some(sample) = end.or(from).or_else(first) {
+            self.request_hint_search(sample.to_vec());
         }
     }
 

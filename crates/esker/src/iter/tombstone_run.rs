@@ -11,9 +11,8 @@ use super::visible::VisibleCursor;
 use crate::base::cursor::Cursor;
 use crate::error::Result;
 
-/// Steps charged for a jump, a part of what the seek costs. A full charge makes a queue compact its
-/// front again and again, although every pop jumps over it.
-const JUMP_STEPS: u64 = 8;
+/// Steps charged for a jump, which costs a seek that a compaction would avoid.
+const JUMP_STEPS: u64 = 64;
 
 /// A tombstone run: a key range without visible keys.
 pub struct TombstoneRun {

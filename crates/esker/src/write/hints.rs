@@ -3,9 +3,10 @@
 //!
 //! Invariants:
 //! 1. The key of a put or a merge leaves the hints before its sequence number is published, and so
-//!    does the key range of an ingested table. Nothing else makes a key visible: deletes and range deletions hide keys, and the replay of the logs
-//!    at open ends before the first hint exists. For the search, a pair that expires is visible for
-//!    ever, because a snapshot may show it after it has expired.
+//!    does the key range of an ingested table. Nothing else makes a key visible: deletes and range
+//!    deletions hide keys, and the replay of the logs at open ends before the first hint exists. For
+//!    the search, a pair that expires is visible for ever, because a snapshot may show it after it
+//!    has expired.
 //! 2. A search for a hint runs under a watch. When the watch begins, all committed operations are
 //!    numbered up to `since`. Puts during the watch limit the range that is then added.
 //! 3. With no hint and no watch, a put costs one comparison here, and a delete costs a counter

@@ -48,6 +48,16 @@ pub(super) enum RestStep {
     Wait(Option<Instant>),
 }
 
+/// What a rest did with the memtables.
+enum RestFreeze {
+    /// It froze them, and a flush is due.
+    Frozen,
+    /// They are not worth a table, or the device refused the new log.
+    NotWorthIt,
+    /// A writer holds the commit lock or has written since: the store is not at rest.
+    WriterAtWork,
+}
+
 impl DbInner {
     fn rest_wait(&self) -> Duration {
         Duration::from_millis(self.options.load().thresholds.rest_wait_ms)
@@ -84,14 +94,22 @@ impl DbInner {
         }
         let is_machine_busy = queue.rest.period.is_none() && self.is_machine_busy();
         if queue.rest.flush_tried_at != Some(seqno) {
-            if !is_machine_busy {
-                queue.rest.flush_tried_at = Some(seqno);
-            }
             drop(queue);
-            let is_frozen = self.freeze_at_rest(seqno, is_machine_busy);
+            let freeze = self.freeze_at_rest(seqno, is_machine_busy);
             queue = self.queue.lock();
-            if is_frozen || !is_machine_busy {
-                return (queue, RestStep::LookAgain);
+            match freeze {
+                RestFreeze::Frozen => return (queue, RestStep::LookAgain),
+                // Its write may be too small to wake a thread, so this one looks again.
+                RestFreeze::WriterAtWork => {
+                    queue.rest.postpone(now);
+                    self.end_rest_period(&mut queue, INTERRUPTED);
+                    return (queue, RestStep::Wait(Some(now + wait)));
+                }
+                RestFreeze::NotWorthIt if is_machine_busy => {}
+                RestFreeze::NotWorthIt => {
+                    queue.rest.flush_tried_at = Some(seqno);
+                    return (queue, RestStep::LookAgain);
+                }
             }
         }
         if is_machine_busy {
@@ -144,15 +162,19 @@ impl DbInner {
 
     /// Freezes the memtables if they are worth a table and no write came since `seqno`. While the
     /// machine is busy only range tombstones are worth one: they take few bytes and may free many.
-    /// Does not wait for the commit lock, whose holder is a writer. Returns whether it froze them.
-    fn freeze_at_rest(&self, seqno: SeqNo, is_machine_busy: bool) -> bool {
-        let Some(mut writer) = self.committer.try_lock() else { return false };
+    /// Does not wait for the commit lock, whose holder is a writer.
+    fn freeze_at_rest(&self, seqno: SeqNo, is_machine_busy: bool) -> RestFreeze {
+        let Some(mut writer) = self.committer.try_lock() else { return RestFreeze::WriterAtWork };
+        if writer.next_seqno != seqno + 1 {
+            return RestFreeze::WriterAtWork;
+        }
         let full = self.write_params.memtable_bytes.load(Ordering::Relaxed);
         let least = self.options.load().thresholds.seek_flush_bytes_min as u64;
         let is_large = writer.memtables.data_bytes() as u64 >= least.max(full / FLUSHED_PART);
         let is_worth = writer.memtables.range_deletes_max() > 0 || (is_large && !is_machine_busy);
         // This freeze is only advice: a write meets the same error again and reports it.
-        is_worth && writer.next_seqno == seqno + 1 && self.freeze(&mut writer).is_ok()
+        let is_frozen = is_worth && self.freeze(&mut writer).is_ok();
+        if is_frozen { RestFreeze::Frozen } else { RestFreeze::NotWorthIt }
     }
 
     /// Calls `visit` with the version of each tree and its limits, until it returns something.

@@ -23,11 +23,12 @@ use super::tree::Tree;
 use crate::base::key::SeqNo;
 use crate::base::keyspace::TreeId;
 use crate::base::workers::JobClass;
-use crate::iter::hints::{BOUND_BYTES_MAX, Hint, Hints};
+use crate::iter::hints::{BOUND_BYTES_MAX, Edge, Hint, Hints};
 use crate::iter::operands::Resolver;
 use crate::iter::tombstone_run::TombstoneRun;
 use crate::read::ReadState;
 use crate::read::scan::DbIterator;
+use crate::write::hints::HintKeeper;
 use crate::write::writer_state::WriterState;
 
 /// Maximum number of waiting samples.
@@ -53,55 +54,54 @@ impl DbInner {
         }
     }
 
-    /// Lets readers report the empty key ranges that they find. A store without writers learns
-    /// nothing: what it reads may change without a commit.
+    /// Lets readers of a tree report the empty key ranges that they find. A store without writers
+    /// learns nothing: what it reads may change without a commit.
     pub(super) fn watch_empty_ranges(&self, tree: &Tree) {
+        if self.read_only {
+            return;
+        }
         let (store, id) = (self.me.clone(), tree.id);
         tree.tables.watch_empty_ranges(Box::new(move |range, forward| {
-            match store.upgrade().filter(|store| !store.read_only) {
-                Some(store) if id == 0 => store.take_report(range, forward),
-                Some(store) => store.take_report_of_tree(id, range),
-                None => {}
+            if let Some(store) = store.upgrade() {
+                store.take_report(id, range, forward);
             }
         }));
     }
 
-    /// Adds the range that a reader of a tree above 0 found empty to the hints of the tree, if
-    /// nothing was committed since and no writer is at work.
+    /// Adds the range that a reader of a tree found empty to the hints. If something was committed
+    /// since, or a writer is at work, a search continues in tree 0 from where the reader's hint
+    /// ended.
     #[cold]
-    fn take_report_of_tree(&self, id: TreeId, range: Hint) {
-        let trees = self.trees();
-        let (Some(tree), Some(mut writer)) = (trees.get(id as usize), self.committer.try_lock())
-        else {
-            return;
-        };
-        writer.poison_on_panic(|writer| {
-            if writer.next_seqno == range.since + 1 {
-                let thresholds = &self.options.load().thresholds;
-                writer.tree_hints.keeper(id, &tree.order, thresholds).add_found(range);
-                writer.show_hints(self);
-            }
-        });
-    }
-
-    /// Adds the range that a reader found empty to the hints. If something was committed since, or
-    /// a writer is at work, a search continues from where the reader's hint ended.
-    #[cold]
-    fn take_report(&self, range: Hint, forward: bool) {
+    fn take_report(&self, tree: TreeId, range: Hint, forward: bool) {
         let from = if forward { range.after.clone() } else { range.before.clone() };
         let taken = self.committer.try_lock().is_some_and(|mut writer| {
             writer.poison_on_panic(|writer| {
                 let is_current =
                     writer.next_seqno == range.since + 1 || is_seeded(Bug::StaleEmptyRange);
-                let added = is_current && writer.hints.add_found(range);
+                let added = is_current && self.keeper(writer, tree).add_found(range);
                 writer.show_hints(self);
                 added
             })
         });
-        if taken {
-            return;
+        if !taken && tree == 0 {
+            self.search_behind_hint(from, forward);
         }
-        let hints = self.hints();
+    }
+
+    /// Returns the keeper of a tree's hints.
+    fn keeper<'a>(&self, writer: &'a mut WriterState, tree: TreeId) -> &'a mut HintKeeper {
+        match self.trees.load().get(tree as usize) {
+            Some(of) if tree > 0 => {
+                let thresholds = &self.options.load().thresholds;
+                writer.tree_hints.keeper(tree, &of.order, thresholds)
+            }
+            _ => &mut writer.hints,
+        }
+    }
+
+    /// Requests a search at the end of the hint that a seek from `from` used.
+    fn search_behind_hint(&self, from: Edge, forward: bool) {
+        let hints = self.hints.get();
         let hint = hints.as_ref().and_then(|hints| match &from {
             Some(from) => hints.find(&self.order, from, SeqNo::MAX),
             None => hints.outermost(forward),
@@ -116,21 +116,10 @@ impl DbInner {
 
     /// Publishes the list `hints` of a tree to readers. The caller holds the commit lock.
     pub fn publish_hints(&self, tree: TreeId, hints: Arc<Hints>) {
-        if tree > 0 {
-            if let Some(tree) = self.trees.load().get(tree as usize) {
-                tree.hints.store(Some(hints).filter(|hints| !hints.is_empty()));
-            }
-            return;
+        match self.trees.load().get(tree as usize) {
+            Some(of) if tree > 0 => of.hints.publish(hints),
+            _ => self.hints.publish(hints),
         }
-        let any = !hints.is_empty();
-        self.hints.store(hints);
-        self.any_hints.store(any, Ordering::Release);
-    }
-
-    /// Returns the current hints, if any.
-    #[inline]
-    pub fn hints(&self) -> Option<Arc<Hints>> {
-        self.any_hints.load(Ordering::Acquire).then(|| self.hints.load_full())
     }
 
     /// Main loop of the search thread: processes one sample after another.
@@ -189,7 +178,7 @@ impl DbInner {
 
     /// Returns whether readers have a hint that covers `key`.
     fn is_hinted(&self, key: &[u8]) -> bool {
-        let hints = self.hints();
+        let hints = self.hints.get();
         hints.is_some_and(|hints| hints.find(&self.order, key, SeqNo::MAX).is_some())
     }
 

@@ -26,6 +26,7 @@ mod merge_and_ttl;
 mod observers;
 pub mod open;
 mod pending_wal;
+mod published_hints;
 mod read_path;
 #[cfg(feature = "encryption")]
 mod rekey;

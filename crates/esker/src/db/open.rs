@@ -21,6 +21,7 @@ use super::keyspace_list::KeyspaceList;
 use super::lifecycle::OpenHandle;
 use super::lifecycle::sizes_here;
 use super::observers::Observers;
+use super::published_hints::PublishedHints;
 use super::replay::{Replayed, Spill, replay};
 use super::rules::default_rules;
 use super::runtime::{RuntimeShare, StoreMemory, check_runtime};
@@ -415,8 +416,7 @@ pub(super) fn assemble(
         read_state: EpochCell::new(Arc::new(read_state), cache.collector().clone()),
         read_state_change: Mutex::new(()),
         options_change: Mutex::new(()),
-        hints: ArcSwap::default(),
-        any_hints: AtomicBool::new(false),
+        hints: PublishedHints::default(),
         committer: Committer::new(writer),
         transactions,
         tables: trees[0].tables.clone(),

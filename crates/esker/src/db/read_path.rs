@@ -189,19 +189,16 @@ impl DbInner {
         let Moment { seqno, at_ms } = at.unwrap_or_else(|| self.present());
         let rules = of.map_or(&self.rules, |of| of.rules);
         let moment = (seqno, Resolver::new(rules, at_ms));
-        if let Some(InKeyspace { tree, .. }) = of {
-            let read_state = read_state.other(tree.id).cloned();
-            let read_state = read_state.ok_or_else(|| Error::invalid("the tree does not exist"))?;
-            let hints = tree.hints.load_full();
-            let mut iter = DbIterator::new(read_state, &tree.tables, moment, bounds, fill_cache)?;
-            if let Some(hints) = hints {
-                iter.set_hints(hints, hints_seqno);
+        let (tables, hints, read_state) = match of {
+            None => (&self.tables, &self.hints, read_state),
+            Some(InKeyspace { tree, .. }) => {
+                let read_state = read_state.other(tree.id).cloned();
+                let missing = || Error::invalid("the tree does not exist");
+                (&tree.tables, &tree.hints, read_state.ok_or_else(missing)?)
             }
-            iter.report_empty_ranges(hints_seqno);
-            return Ok(iter);
-        }
-        let hints = self.hints();
-        let mut iter = DbIterator::new(read_state, &self.tables, moment, bounds, fill_cache)?;
+        };
+        let hints = hints.get();
+        let mut iter = DbIterator::new(read_state, tables, moment, bounds, fill_cache)?;
         if let Some(hints) = hints {
             iter.set_hints(hints, hints_seqno);
         }

@@ -29,6 +29,7 @@ use super::feed::Feed;
 use super::keyspace_list::KeyspaceList;
 use super::observers::Observers;
 use super::pending_wal::PendingWal;
+use super::published_hints::PublishedHints;
 use super::rest_state::Rest;
 use super::runtime::RuntimeShare;
 use super::snapshot_list::SnapshotList;
@@ -46,7 +47,6 @@ use crate::cache::BlockCache;
 use crate::compaction::{BusySet, picker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{FileLock, Fs, fork};
-use crate::iter::hints::Hints;
 use crate::memtable::{ChunkPool, Memtable, Memtables};
 use crate::metrics::Counters;
 use crate::options::Options;
@@ -190,10 +190,8 @@ pub(crate) struct DbInner {
     pub read_state_change: Mutex<()>,
     /// Held while options are changed.
     pub options_change: Mutex<()>,
-    /// The empty-range hints, as of the last commit.
-    pub hints: ArcSwap<Hints>,
-    /// Whether `hints` is nonempty, so that readers can skip loading an empty list.
-    pub any_hints: AtomicBool,
+    /// The empty-range hints of tree 0.
+    pub hints: PublishedHints,
     pub committer: Committer,
     /// The rules of the default keyspace, with the clock of the store.
     pub rules: Arc<KeyspaceRules>,

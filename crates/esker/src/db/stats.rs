@@ -3,6 +3,7 @@
 use crate::base::sync::atomic::Ordering;
 use std::cmp::Ordering as KeyOrdering;
 
+use super::published_hints::PublishedHints;
 use super::state::DbInner;
 use super::tree::Tree;
 use crate::error::Result;
@@ -45,8 +46,10 @@ impl DbInner {
     /// Returns the metrics for [`crate::Db::metrics`].
     pub fn metrics(&self) -> Metrics {
         let read_state = self.read_state.load();
-        let mut hints = vec![self.hints.load_full()];
-        hints.extend(self.trees.load().iter().filter_map(|tree| tree.hints.load_full()));
+        let trees = self.trees();
+        let lists = std::iter::once(&self.hints).chain(trees.iter().map(|tree| &tree.hints));
+        let (hints, hint_jumps) =
+            lists.map(PublishedHints::counts).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         let counters = &self.counters;
         let cache = self.cache.stats();
         let files = read_state.files();
@@ -101,8 +104,8 @@ impl DbInner {
             value_bytes: values.bytes,
             value_live_bytes: values.live_bytes,
             value_files: values.files,
-            hints: hints.iter().map(|hints| hints.len() as u64).sum(),
-            hint_jumps: hints.iter().map(|hints| hints.jumps.get()).sum(),
+            hints,
+            hint_jumps,
             scrub_bytes: counters.scrub_bytes.get(),
             scrub_rounds: counters.scrub_rounds.get(),
             scrub_problems: counters.scrub_problems.get(),

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 
+use super::published_hints::PublishedHints;
 use crate::base::keyspace::{TreeId, stored_order};
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::order::KeyOrder;
 use crate::compaction::TreeLimits;
-use crate::iter::hints::Hints;
 use crate::memtable::{ChunkPool, Memtable, Memtables};
 use crate::options::Options;
 use crate::tree::catalog::{Catalog, Pairs};
@@ -31,9 +31,8 @@ pub(crate) struct Tree {
     pub options: ArcSwap<Options>,
     /// The open tables.
     pub tables: Arc<Tables>,
-    /// The empty-range hints of a tree above 0, as of the last commit. Those of tree 0 are the
-    /// store's.
-    pub hints: ArcSwapOption<Hints>,
+    /// The empty-range hints of a tree above 0. Those of tree 0 are the store's.
+    pub hints: PublishedHints,
 }
 
 /// A keyspace other than the default one, for a read.
@@ -56,7 +55,7 @@ impl Tree {
             pairs: Pairs::new(),
             options: ArcSwap::from_pointee(options.clone()),
             tables,
-            hints: ArcSwapOption::empty(),
+            hints: PublishedHints::default(),
         }
     }
 
@@ -71,7 +70,7 @@ impl Tree {
         let order = stored_order(&user_order);
         let tables = Arc::new(main.sibling(order.clone()));
         let options = ArcSwap::from_pointee(options_of(options, &order, pairs));
-        let hints = ArcSwapOption::empty();
+        let hints = PublishedHints::default();
         Tree { id, user_order, order, pairs: pairs.clone(), options, tables, hints }
     }
 

@@ -11,8 +11,9 @@
 //! 3. Or the cursor reads a row batch ([`crate::base::rows`]) of visible rows, in either direction.
 //!    The source keeps its position, and catches up before it moves.
 //!
-//! After many consecutive invisible keys, the cursor looks up the reader's empty-range hints
-//! ([`super::hints`]) and seeks past the range. A reader without hints never does this.
+//! After many consecutive invisible keys, and at the first one after a seek, the cursor looks up the
+//! reader's empty-range hints ([`super::hints`]) and seeks past the range. A reader without hints
+//! never does this.
 
 use std::sync::Arc;
 

@@ -226,11 +226,8 @@ impl TreeHints {
     /// Records an operation of the current commit.
     #[inline]
     pub fn note(&mut self, tree: TreeId, kind: Kind, key: &[u8]) {
-        if !self.0.is_empty()
-            && let Some(keeper) = self.find(tree)
-        {
+        if let Some(keeper) = self.find(tree) {
             keeper.note(kind, key);
-            keeper.sample = None;
         }
     }
 

@@ -33,7 +33,7 @@ pub use crate::tree::names as file_names;
 pub use crate::tree::seek_stats;
 pub use crate::tree::version::Version;
 pub use crate::txn::{item as transaction_item, prepared as prepared_record};
-pub use crate::values::{ValueFileReader, ValueFileWriter};
+pub use crate::values::{StreamedValueWriter, ValueFileReader, ValueFileWriter};
 pub use crate::wal::format::{
     FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
 };

@@ -40,6 +40,9 @@ pub struct Thresholds {
     /// Bytes of tables from which on the space of a tree is bounded. Ships as 1 MiB, because smaller
     /// trees cost nothing.
     pub space_bytes_min: u64,
+    /// Maximum length, in bytes, of a value from a reader that is written as an ordinary put. Ships
+    /// as 512 KiB: two copies of it are in memory at once.
+    pub streamed_put_bytes_max: usize,
 }
 
 impl Default for Thresholds {
@@ -57,6 +60,7 @@ impl Default for Thresholds {
             rest_wait_ms: 2_000,
             rest_pressure_max_percent: 50,
             space_bytes_min: 1 << 20,
+            streamed_put_bytes_max: 512 << 10,
         }
     }
 }
@@ -77,6 +81,7 @@ impl Thresholds {
             rest_wait_ms: 5,
             rest_pressure_max_percent: 100,
             space_bytes_min: 0,
+            streamed_put_bytes_max: 100,
         }
     }
 }

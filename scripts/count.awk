@@ -30,10 +30,11 @@
     took[kind] += $5
     if (!(kind in order)) { order[kind] = ++kinds; name[kinds] = kind }
 }
-/^== [0-9]+ s: / {
+/^== [0-9]+ s, [0-9]+ s user, [0-9]+ s system: / {
     seconds = $2
-    sub(/^== [0-9]+ s: /, "")
-    step[++steps] = sprintf("%6d s  %s", seconds, $0)
+    processors = $4 + $7
+    sub(/^[^:]*: /, "")
+    step[++steps] = sprintf("%6d s %6d s  %s", seconds, processors, $0)
 }
 END {
     printf "\n%-24s %8s %8s %8s %9s\n", "kind", "passed", "failed", "ignored", "seconds"

@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 use common::tiny_options;
 use esker::fs::MemFs;
 use esker::internals::Thresholds;
-use esker::{Batch, Comparator, Db, DbIterator, KeyOrder, MemtableKind, Options, ReadOptions};
+use esker::{
+    Batch, Comparator, Db, DbIterator, KeyOrder, KeyspaceOptions, MemtableKind, Options,
+    ReadOptions,
+};
 use esker_testkit::rng::SplitMix64;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -110,13 +113,117 @@ fn deleted_ranges_are_skipped() {
 }
 
 #[test]
-fn store_without_threads_builds_no_hints() {
+fn store_without_threads_has_the_hints_of_its_readers() {
     let db = open(Options { background_threads: Some(0), ..tiny_options() });
     for n in 0..200 {
         db.delete(key(n)).unwrap();
     }
     assert_eq!(db.metrics().hints, 0);
     assert_eq!(db.iter().unwrap().count(), 0);
+    assert_eq!(db.metrics().hints, 1, "the first scan did not report that it found nothing");
+    db.put(key(100), b"value").unwrap();
+    assert_eq!(db.iter().unwrap().count(), 1);
+    assert_eq!(backward(db.iter().unwrap()).len(), 1);
+}
+
+/// A clock that the test sets.
+struct Turning(AtomicU64);
+
+impl esker::Clock for Turning {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn pairs_that_expired_are_no_empty_range() {
+    let clock = Arc::new(Turning(AtomicU64::new(1_000)));
+    let options = Options { clock: Some(clock.clone()), ..tiny_options() };
+    let db = open(Options { background_threads: Some(0), ..options });
+    for n in 0..200 {
+        db.put_with_ttl(key(n), b"value", Duration::from_secs(1)).unwrap();
+    }
+    let before = db.snapshot();
+    clock.0.store(100_000, Ordering::Relaxed);
+    assert_eq!(db.iter().unwrap().count(), 0);
+    assert_eq!(db.metrics().hints, 0, "an older snapshot shows these pairs");
+    assert_eq!(before.iter().unwrap().count(), 200);
+}
+
+/// The bytewise order, with a count of its comparisons.
+#[derive(Default)]
+struct Counted(AtomicU64);
+
+impl Comparator for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        a.cmp(b)
+    }
+}
+
+/// Pops `pops` keys from one end of each of two queues and pushes at the other end. Returns the
+/// comparisons of each tenth of the pops.
+fn work_of_pops(from_the_front: bool, in_keyspace: bool, pops: u64) -> Vec<u64> {
+    const DEPTH: u64 = 500;
+    // Two queues, of keys that begin with their number.
+    let place = |queue: u64, n: u64| key(queue << 24 | n);
+    let counted = Arc::new(Counted::default());
+    let db = open(Options {
+        key_order: KeyOrder::Custom(counted.clone()),
+        memtable_size_bytes: Some(256 << 10),
+        background_threads: Some(0),
+        ..Options::default()
+    });
+    let name = |n: u64| if from_the_front { n } else { (1 << 23) - n };
+    let mut of_keyspace = KeyspaceOptions::default();
+    of_keyspace.key_order = KeyOrder::Custom(counted.clone());
+    let own = in_keyspace.then(|| db.keyspace("queues", &of_keyspace).unwrap());
+    let put = |key: Vec<u8>| match &own {
+        Some(own) => own.put(key, b"value").unwrap(),
+        None => db.put(key, b"value").unwrap(),
+    };
+    let range = |bounds: std::ops::Range<Vec<u8>>| match &own {
+        Some(own) => own.range(bounds).unwrap(),
+        None => db.range(bounds).unwrap(),
+    };
+    let delete = |key: Vec<u8>| match &own {
+        Some(own) => own.delete(key).unwrap(),
+        None => db.delete(key).unwrap(),
+    };
+    for queue in 1..3 {
+        (0..DEPTH).for_each(|n| put(place(queue, name(n))));
+    }
+    let mut work = Vec::new();
+    for pop in 0..pops {
+        for queue in 1..3 {
+            let mut iter = range(place(queue, 0)..place(queue + 1, 0));
+            let before = counted.0.load(Ordering::Relaxed);
+            if from_the_front {
+                iter.seek_to_first().unwrap();
+            } else {
+                iter.seek_to_last().unwrap();
+            }
+            work.push(counted.0.load(Ordering::Relaxed) - before);
+            assert_eq!(iter.key(), place(queue, name(pop)));
+            drop(iter);
+            delete(place(queue, name(pop)));
+            put(place(queue, name(pop + DEPTH)));
+        }
+    }
+    work.chunks(work.len() / 10).map(|tenth| tenth.iter().sum()).collect()
+}
+
+#[test]
+fn pop_costs_the_same_after_many_pops() {
+    for (from_the_front, in_keyspace) in [(true, false), (false, false), (true, true)] {
+        let tenths = work_of_pops(from_the_front, in_keyspace, 6_000);
+        let (first, last) = (tenths[0], tenths[9]);
+        // Without reports the last tenth takes nineteen times as long as the first one.
+        assert!(last < 3 * first, "{tenths:?}");
+    }
 }
 
 /// A bytewise order of the number without its last bit: neighbours are one key.
@@ -265,6 +372,68 @@ fn model(options: Options, seed: u64) -> u64 {
 fn check_range(iter: impl Fn() -> DbIterator, want: &Pairs) {
     assert_eq!(&forward(iter()), want);
     assert_eq!(&backward(iter()), want);
+}
+
+/// Changes and checks two keyspaces of one tree and the default keyspace, with snapshots and ingests.
+fn keyspaces_model(seed: u64) -> u64 {
+    const KEYS: u64 = 200;
+    let mut rng = SplitMix64::new(seed);
+    let db = open(Options { background_threads: Some(1), ..tiny_options() });
+    let spaces = ["a", "b"].map(|name| db.keyspace(name, &KeyspaceOptions::default()).unwrap());
+    let mut oracles = [BTreeMap::new(), BTreeMap::new()];
+    let mut snapshots: Vec<(esker::Snapshot, usize, Pairs)> = Vec::new();
+    for round in 0..150 {
+        let which = rng.below(2) as usize;
+        let (space, oracle) = (&spaces[which], &mut oracles[which]);
+        let from = rng.below(KEYS);
+        let to = (from + rng.below(KEYS)).min(KEYS);
+        match rng.below(8) {
+            0..=3 => {
+                for n in from..to {
+                    space.delete(key(2 * n)).unwrap();
+                    oracle.remove(&n);
+                }
+            }
+            4 => {
+                space.delete_range(key(2 * from), key(2 * to)).unwrap();
+                oracle.retain(|n, _| !(from..to).contains(n));
+            }
+            5 if from < to => {
+                let pairs: Vec<_> = (from..to.min(from + 20)).collect();
+                oracle.extend(pairs.iter().map(|n| (*n, round)));
+                let pairs = pairs.iter().map(|n| (key(2 * n), u64::to_be_bytes(round)));
+                space.bulk_load(pairs).unwrap();
+            }
+            _ => {
+                for _ in 0..rng.below(4) {
+                    let n = rng.below(KEYS);
+                    space.put(key(2 * n), u64::to_be_bytes(round)).unwrap();
+                    oracle.insert(n, round);
+                }
+            }
+        }
+        for (space, oracle) in spaces.iter().zip(&oracles) {
+            check(|| space.iter().unwrap(), &sorted(oracle, false), &mut rng, KEYS, false);
+        }
+        if rng.chance(4) {
+            snapshots.push((db.snapshot(), which, sorted(&oracles[which], false)));
+        }
+        if snapshots.len() > 3 {
+            snapshots.remove(rng.below(4) as usize);
+        }
+        for (snapshot, which, then) in &snapshots {
+            let options = ReadOptions::default().snapshot(snapshot);
+            let all = (Bound::Unbounded, Bound::Unbounded);
+            let iter = || spaces[*which].iter_with(&options, all.clone()).unwrap();
+            check(iter, then, &mut rng, KEYS, false);
+        }
+    }
+    db.metrics().hint_jumps
+}
+
+#[test]
+fn keyspaces_with_hints_match_maps() {
+    assert!((0..4).map(keyspaces_model).sum::<u64>() > 0, "no hint was used");
 }
 
 #[test]

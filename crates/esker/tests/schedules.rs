@@ -398,8 +398,34 @@ fn a_put_into_a_hint(early: bool) {
     reader.join().unwrap();
 }
 
+/// Puts into a range of deleted keys while readers find it empty and report it.
+fn a_put_during_a_report() {
+    let options = tiny(Policy::Fluid, MemtableKind::Btree);
+    let db = Arc::new(Db::open_on(MemFs::new(), "/db", options).unwrap());
+    for n in 0..18u8 {
+        db.put([n], [0]).unwrap();
+    }
+    (0..16u8).for_each(|n| db.delete([n]).unwrap());
+    let reader = {
+        let db = db.clone();
+        thread::spawn(move || {
+            for target in [0, 2] {
+                let mut iter = db.iter().unwrap();
+                iter.seek([target]).unwrap();
+                let found = iter.key()[0];
+                assert!(found == 5 || found == 16, "found {found}");
+            }
+        })
+    };
+    db.put([5], [1]).unwrap();
+    assert_eq!(db.iter().unwrap().count(), 3, "a hint skipped an acknowledged put");
+    reader.join().unwrap();
+    assert_eq!(db.iter().unwrap().count(), 3, "a hint skipped an acknowledged put");
+}
+
 #[test]
 fn put_is_visible_despite_concurrent_empty_range_hint() {
+    explore(4, a_put_during_a_report);
     explore(8, || hints_under(2));
     explore(4, || a_put_into_a_hint(false));
     explore(4, || a_put_into_a_hint(true));
@@ -479,6 +505,7 @@ fn seeded_bugs_are_found() {
     assert!(finds(Bug::UnpinWithoutCheck, readers_under));
     assert!(finds(Bug::LateHintUpdate, || a_put_into_a_hint(false)));
     assert!(finds(Bug::UnwatchedHintSearch, || a_put_into_a_hint(true)));
+    assert!(finds(Bug::StaleEmptyRange, a_put_during_a_report));
     assert!(finds(Bug::UnrecordedCommit, || {
         transactions_under(Isolation::Snapshot, Concurrency::Optimistic);
     }));

@@ -11,7 +11,7 @@ use esker_lab::error::{LabError, Result};
 use esker_lab::record::env;
 use esker_lab::tune::constraint::Constraint;
 use esker_lab::tune::decide::Terms;
-use esker_lab::tune::knob::KnobTable;
+use esker_lab::tune::knob::{KnobTable, Setting};
 use esker_lab::tune::measures::{Combine, Objective};
 use esker_lab::tune::outcome::Outcome;
 use esker_lab::tune::runner::LabRunner;
@@ -45,6 +45,10 @@ pub struct TuneRun {
     pub memory_bytes: Option<u64>,
     /// Largest number of sets that the search tries.
     pub trials: usize,
+    /// Whether the sets are a Latin hypercube instead of a search's.
+    pub sweep: bool,
+    /// Named sets to measure in the same rounds: name, and options under the names of knobs.
+    pub beside: Vec<(String, Vec<(String, String)>)>,
     /// Largest sum of the runs' times, in seconds.
     pub budget_seconds: f64,
     /// File of the trail; `None` keeps none.
@@ -69,7 +73,7 @@ pub fn run(run: &TuneRun, stop: &dyn Fn() -> bool, messages: &mut dyn Write) -> 
     base.progress = false;
     let stores = Base::make(&base)?;
     let machine = env::machine(&stores.dir);
-    let plan = plan(run, &workloads);
+    let plan = plan(run, &workloads, beside(run, &base, &table)?);
     let tuning = tuning(run, &table, &names);
     let mut trail = match (&run.trail, run.resume) {
         (None, _) => Trail::unkept(),
@@ -125,7 +129,21 @@ fn settings(run: &TuneRun, name: &str, has_path: bool) -> Result<(BenchConfig, K
     Ok((base, table))
 }
 
-fn plan(run: &TuneRun, workloads: &[Workload]) -> Plan {
+/// Returns the named sets. A wrong name or value is an error before the first run.
+fn beside(run: &TuneRun, base: &BenchConfig, table: &KnobTable) -> Result<Vec<(String, Setting)>> {
+    let of = |(name, options): &(String, Vec<(String, String)>)| {
+        let wrong = |e: &dyn std::fmt::Display| LabError::usage(format!("--beside {name}: {e}"));
+        let setting = table.named(options).map_err(|e| wrong(&e))?;
+        for (knob, value) in &setting.0 {
+            let flag = table.find(knob).map_or(knob, |knob| &knob.flag);
+            base.clone().set(flag, value).map_err(|e| wrong(&e))?;
+        }
+        Ok((name.clone(), setting))
+    };
+    run.beside.iter().map(of).collect()
+}
+
+fn plan(run: &TuneRun, workloads: &[Workload], beside: Vec<(String, Setting)>) -> Plan {
     let combine = match run.sizes.robust_points {
         Some(_) => Combine::Worst,
         None => Combine::Mean,
@@ -137,6 +155,8 @@ fn plan(run: &TuneRun, workloads: &[Workload]) -> Plan {
         budget_seconds: run.budget_seconds,
         seed: run.base.seed,
         write_share: write_share(workloads),
+        beside,
+        sweep: run.sweep,
     }
 }
 
@@ -145,6 +165,11 @@ fn tuning(run: &TuneRun, table: &KnobTable, workloads: &[String]) -> BTreeMap<St
     let knobs = table.knobs.iter().map(|knob| format!("{}={}", knob.name, knob.default));
     let constraints = run.constraints.iter().map(ToString::to_string);
     let properties = run.sizes.properties.iter().map(|(name, value)| format!("{name}={value}"));
+    let named = |(name, options): &(String, Vec<(String, String)>)| {
+        let options = options.iter().map(|(name, value)| format!("{name}={value}"));
+        format!("{name}: {}", options.collect::<Vec<_>>().join(" "))
+    };
+    let beside = run.beside.iter().map(named);
     let operations = run.sizes.operations.unwrap_or(run.sizes.records);
     let list = |items: Vec<String>| if items.is_empty() { "none".into() } else { items.join(" ") };
     [
@@ -159,6 +184,8 @@ fn tuning(run: &TuneRun, table: &KnobTable, workloads: &[String]) -> BTreeMap<St
         ("knobs", list(knobs.collect())),
         ("memory budget", format!("{:?}", table.memory_budget_bytes)),
         ("trials", run.trials.to_string()),
+        ("sweep", run.sweep.to_string()),
+        ("beside", list(beside.collect())),
         ("budget seconds", run.budget_seconds.to_string()),
         ("seed", run.base.seed.to_string()),
     ]

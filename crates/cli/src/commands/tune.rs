@@ -10,6 +10,7 @@ use esker_lab::report::{tune_html, tune_text};
 use esker_lab::run::config::bytes_of;
 use esker_lab::tune::constraint::Constraint;
 use esker_lab::tune::measures::Objective;
+use esker_lab::tune::named::{Options, options_of};
 use esker_lab::tune::outcome::Outcome as Tuned;
 use esker_peers::bench::split_spec;
 use esker_peers::tune::TuneRun;
@@ -34,7 +35,9 @@ is shown and no workload is below 0.97 of the default set. docs/tuning.md descri
   esker tune --workload load,a,b,d --budget 10m --html page.html --out tuned.toml
   esker tune --engine leveldb --workload a --constraint 'p99<1ms' --memory 64MiB
   esker tune --workload trace:program.trace --objective p99
-  esker tune --workload bench:fillrandom,readrandom --knobs block_size_bytes,compression";
+  esker tune --workload bench:fillrandom,readrandom --knobs block_size_bytes,compression
+  esker tune --workload a --trials 0 --beside mine=mine.toml --beside theirs=theirs.toml
+  esker tune --workload a --sweep 100 --budget 1h";
 
 /// Arguments of `tune`.
 #[derive(Args)]
@@ -55,9 +58,17 @@ pub struct TuneArgs {
     /// Maximum time of all runs together: 90s, 10m, 2h
     #[arg(long, default_value = "10m", value_parser = seconds)]
     budget: f64,
-    /// Maximum number of sets that the search tries
-    #[arg(long, default_value = "15", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Maximum number of sets that the search tries; 0 measures only the sets of --beside
+    #[arg(long, default_value = "15", value_parser = clap::value_parser!(u32).range(0..=1000))]
     trials: u32,
+    /// Instead of a search, try this many sets that cover all knobs evenly (a Latin hypercube)
+    #[arg(long, value_name = "SETS", conflicts_with = "trials",
+          value_parser = clap::value_parser!(u32).range(2..=1000))]
+    sweep: Option<u32>,
+    /// Measure this set in the same rounds as the finalists: a TOML file of --out, or lines
+    /// knob=value; repeatable
+    #[arg(long, value_name = "NAME=FILE")]
+    beside: Vec<String>,
     /// Let the share of reads move by this many points, and improve the worst case
     #[arg(long, value_name = "POINTS")]
     robust: Option<f64>,
@@ -183,12 +194,34 @@ fn tuning(args: &TuneArgs, global: &Global) -> Result<TuneRun, Failure> {
         knobs: args.knobs.clone(),
         defaults: split_all("--set", &global.set)?,
         memory_bytes: args.memory,
-        trials: args.trials as usize,
+        trials: args.sweep.unwrap_or(args.trials) as usize,
+        sweep: args.sweep.is_some(),
+        beside: beside(args)?,
         budget_seconds: args.budget,
         trail: Some(trail),
         resume: args.resume.is_some(),
         base,
     })
+}
+
+/// Returns the named sets of the files of `--beside`.
+fn beside(args: &TuneArgs) -> Result<Vec<(String, Options)>, Failure> {
+    if args.trials == 0 && args.sweep.is_none() && args.beside.is_empty() {
+        return Err(Failure::usage("--trials 0 measures only named sets: add --beside NAME=FILE"));
+    }
+    let engine = split_spec(&args.engine).0;
+    let of = |given: &String| {
+        let Some((name, path)) = given.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            let why = format!("--beside: expected NAME=FILE, found {given:?}");
+            return Err(Failure::usage(why));
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::file("read the set", Path::new(path), &e))?;
+        let options = options_of(&text, engine)
+            .map_err(|why| Failure::usage(format!("--beside {name}: {path}: {why}")))?;
+        Ok((name.to_string(), options))
+    };
+    args.beside.iter().map(of).collect()
 }
 
 #[cfg(test)]

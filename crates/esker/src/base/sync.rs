@@ -26,6 +26,8 @@ pub enum Bug {
     LateHintUpdate,
     /// The search for an empty-range hint does not watch concurrent puts.
     UnwatchedHintSearch,
+    /// A range that a reader found empty becomes a hint although something was committed since.
+    StaleEmptyRange,
     /// The epoch collector frees memory immediately, without waiting for pinned threads.
     FreeAtOnce,
     /// A thread that unpins does not check for deferred drops that wait for it.

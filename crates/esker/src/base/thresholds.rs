@@ -29,6 +29,9 @@ pub struct Thresholds {
     pub tombstones_min: u64,
     /// Number of further invisible keys before each next lookup. Ships as 32.
     pub tombstones_step: u64,
+    /// Minimum number of invisible keys that a seek steps over one by one and reports as an empty
+    /// range. Ships as 16. A report costs about as much.
+    pub walk_reported_min: u64,
     /// Number of moves of an iterator's source before it is asked for a row batch again. Ships
     /// as 8.
     pub moves_without_batch: u32,
@@ -56,6 +59,7 @@ impl Default for Thresholds {
             hint_search_lookups_max: 256,
             tombstones_min: 8,
             tombstones_step: 32,
+            walk_reported_min: 16,
             moves_without_batch: 8,
             rest_wait_ms: 2_000,
             rest_pressure_max_percent: 50,
@@ -77,6 +81,7 @@ impl Thresholds {
             hint_search_lookups_max: 8,
             tombstones_min: 2,
             tombstones_step: 3,
+            walk_reported_min: 5,
             moves_without_batch: 1,
             rest_wait_ms: 5,
             rest_pressure_max_percent: 100,

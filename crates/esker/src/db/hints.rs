@@ -15,12 +15,15 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{Bug, is_seeded};
 
 use super::state::DbInner;
 use super::thread_roles::Role;
+use super::tree::Tree;
 use crate::base::key::SeqNo;
+use crate::base::keyspace::TreeId;
 use crate::base::workers::JobClass;
-use crate::iter::hints::{BOUND_BYTES_MAX, Hints};
+use crate::iter::hints::{BOUND_BYTES_MAX, Hint, Hints};
 use crate::iter::operands::Resolver;
 use crate::iter::tombstone_run::TombstoneRun;
 use crate::read::ReadState;
@@ -50,8 +53,75 @@ impl DbInner {
         }
     }
 
-    /// Publishes the list `hints` to readers. The caller holds the commit lock.
-    pub fn publish_hints(&self, hints: Arc<Hints>) {
+    /// Lets readers report the empty key ranges that they find. A store without writers learns
+    /// nothing: what it reads may change without a commit.
+    pub(super) fn watch_empty_ranges(&self, tree: &Tree) {
+        let (store, id) = (self.me.clone(), tree.id);
+        tree.tables.watch_empty_ranges(Box::new(move |range, forward| {
+            match store.upgrade().filter(|store| !store.read_only) {
+                Some(store) if id == 0 => store.take_report(range, forward),
+                Some(store) => store.take_report_of_tree(id, range),
+                None => {}
+            }
+        }));
+    }
+
+    /// Adds the range that a reader of a tree above 0 found empty to the hints of the tree, if
+    /// nothing was committed since and no writer is at work.
+    #[cold]
+    fn take_report_of_tree(&self, id: TreeId, range: Hint) {
+        let trees = self.trees();
+        let (Some(tree), Some(mut writer)) = (trees.get(id as usize), self.committer.try_lock())
+        else {
+            return;
+        };
+        writer.poison_on_panic(|writer| {
+            if writer.next_seqno == range.since + 1 {
+                let thresholds = &self.options.load().thresholds;
+                writer.tree_hints.keeper(id, &tree.order, thresholds).add_found(range);
+                writer.show_hints(self);
+            }
+        });
+    }
+
+    /// Adds the range that a reader found empty to the hints. If something was committed since, or
+    /// a writer is at work, a search continues from where the reader's hint ended.
+    #[cold]
+    fn take_report(&self, range: Hint, forward: bool) {
+        let from = if forward { range.after.clone() } else { range.before.clone() };
+        let taken = self.committer.try_lock().is_some_and(|mut writer| {
+            writer.poison_on_panic(|writer| {
+                let is_current =
+                    writer.next_seqno == range.since + 1 || is_seeded(Bug::StaleEmptyRange);
+                let added = is_current && writer.hints.add_found(range);
+                writer.show_hints(self);
+                added
+            })
+        });
+        if taken {
+            return;
+        }
+        let hints = self.hints();
+        let hint = hints.as_ref().and_then(|hints| match &from {
+            Some(from) => hints.find(&self.order, from, SeqNo::MAX),
+            None => hints.outermost(forward),
+        });
+        let end =
+            hint.and_then(|hint| if forward { hint.before.clone() } else { hint.after.clone() });
+        let first = || forward.then(|| Arc::from(&[][..]));
+        if let Some(sample) = end.or(from).or_else(first) {
+            self.request_hint_search(sample.to_vec());
+        }
+    }
+
+    /// Publishes the list `hints` of a tree to readers. The caller holds the commit lock.
+    pub fn publish_hints(&self, tree: TreeId, hints: Arc<Hints>) {
+        if tree > 0 {
+            if let Some(tree) = self.trees.load().get(tree as usize) {
+                tree.hints.store(Some(hints).filter(|hints| !hints.is_empty()));
+            }
+            return;
+        }
         let any = !hints.is_empty();
         self.hints.store(hints);
         self.any_hints.store(any, Ordering::Release);
@@ -128,9 +198,7 @@ impl DbInner {
     fn end_step(&self, writer: &mut WriterState, searched: StepResult) -> Vec<Arc<[u8]>> {
         let StepResult { run, since } = searched;
         let added = writer.hints.add(run.as_ref(), since);
-        if let Some(hints) = writer.hints.changed() {
-            self.publish_hints(hints);
-        }
+        writer.show_hints(self);
         let mut open = run.filter(|_| added).map_or(Vec::new(), |run| run.open);
         open.retain(|edge| edge.len() <= BOUND_BYTES_MAX);
         open

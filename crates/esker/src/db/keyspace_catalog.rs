@@ -216,6 +216,7 @@ impl DbInner {
         let spec = TreeSpec { id, order: order.to_string(), options: options.pairs.clone() };
         let order = options.key_order.clone();
         let tree = Tree::other(id, order, &spec.options, &self.options.load(), &self.tables);
+        self.watch_empty_ranges(&tree);
         let add = vec![CatalogChange::AddTree(spec)];
         let versions = self.create_in_tree_of(versions, new, id, add, |versions| {
             self.install_tree(&mut writer, tree, versions);

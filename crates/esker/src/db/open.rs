@@ -369,6 +369,7 @@ fn first_writer(
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(options.key_order.clone(), &options.thresholds),
+        tree_hints: Default::default(),
         oracle: CommitOracle::new(transactions.watch.clone(), replayed.last_seqno),
         poisoned: None,
         visible: Arc::new(Visible::new(replayed.last_seqno)),

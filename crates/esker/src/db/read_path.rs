@@ -213,13 +213,20 @@ impl DbInner {
         if let Some(InKeyspace { tree, .. }) = of {
             let read_state = read_state.other(tree.id).cloned();
             let read_state = read_state.ok_or_else(|| Error::invalid("the tree does not exist"))?;
-            return DbIterator::new(read_state, &tree.tables, moment, bounds, fill_cache);
+            let hints = tree.hints.load_full();
+            let mut iter = DbIterator::new(read_state, &tree.tables, moment, bounds, fill_cache)?;
+            if let Some(hints) = hints {
+                iter.set_hints(hints, hints_seqno);
+            }
+            iter.report_empty_ranges(hints_seqno);
+            return Ok(iter);
         }
         let hints = self.hints();
         let mut iter = DbIterator::new(read_state, &self.tables, moment, bounds, fill_cache)?;
         if let Some(hints) = hints {
             iter.set_hints(hints, hints_seqno);
         }
+        iter.report_empty_ranges(hints_seqno);
         Ok(iter)
     }
 

@@ -45,6 +45,8 @@ impl DbInner {
     /// Returns the metrics for [`crate::Db::metrics`].
     pub fn metrics(&self) -> Metrics {
         let read_state = self.read_state.load();
+        let mut hints = vec![self.hints.load_full()];
+        hints.extend(self.trees.load().iter().filter_map(|tree| tree.hints.load_full()));
         let counters = &self.counters;
         let cache = self.cache.stats();
         let files = read_state.files();
@@ -99,8 +101,8 @@ impl DbInner {
             value_bytes: values.bytes,
             value_live_bytes: values.live_bytes,
             value_files: values.files,
-            hints: self.hints.load().len() as u64,
-            hint_jumps: self.hints.load().jumps.get(),
+            hints: hints.iter().map(|hints| hints.len() as u64).sum(),
+            hint_jumps: hints.iter().map(|hints| hints.jumps.get()).sum(),
             scrub_bytes: counters.scrub_bytes.get(),
             scrub_rounds: counters.scrub_rounds.get(),
             scrub_problems: counters.scrub_problems.get(),

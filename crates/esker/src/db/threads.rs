@@ -27,6 +27,7 @@ const MAPPINGS_MIN: usize = 256;
 impl DbInner {
     /// Starts the threads that the options need from the beginning.
     pub(super) fn start_threads(self: &Arc<DbInner>) -> Result<()> {
+        self.trees().iter().for_each(|tree| self.watch_empty_ranges(tree));
         if self.is_manual_background() {
             return Ok(());
         }

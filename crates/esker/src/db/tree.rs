@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use crate::base::keyspace::{TreeId, stored_order};
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::base::order::KeyOrder;
 use crate::compaction::TreeLimits;
+use crate::iter::hints::Hints;
 use crate::memtable::{ChunkPool, Memtable, Memtables};
 use crate::options::Options;
 use crate::tree::catalog::{Catalog, Pairs};
@@ -30,6 +31,9 @@ pub(crate) struct Tree {
     pub options: ArcSwap<Options>,
     /// The open tables.
     pub tables: Arc<Tables>,
+    /// The empty-range hints of a tree above 0, as of the last commit. Those of tree 0 are the
+    /// store's.
+    pub hints: ArcSwapOption<Hints>,
 }
 
 /// A keyspace other than the default one, for a read.
@@ -52,6 +56,7 @@ impl Tree {
             pairs: Pairs::new(),
             options: ArcSwap::from_pointee(options.clone()),
             tables,
+            hints: ArcSwapOption::empty(),
         }
     }
 
@@ -66,7 +71,8 @@ impl Tree {
         let order = stored_order(&user_order);
         let tables = Arc::new(main.sibling(order.clone()));
         let options = ArcSwap::from_pointee(options_of(options, &order, pairs));
-        Tree { id, user_order, order, pairs: pairs.clone(), options, tables }
+        let hints = ArcSwapOption::empty();
+        Tree { id, user_order, order, pairs: pairs.clone(), options, tables, hints }
     }
 
     /// Returns the options that differ from the store's.

@@ -12,6 +12,7 @@ use super::pending_wal::NEXT_LOG_FROM;
 use super::stall_list::StallCause;
 use super::state::{DbInner, Frozen, NextLog, Queue};
 use super::write_throttle::PACED_MIN;
+use crate::base::keyspace::TreeId;
 use crate::base::sync::atomic::Ordering;
 use crate::base::thread_group::{MAPPINGS_PER_THREAD, check_mappings};
 use crate::base::workers::JobClass;
@@ -357,8 +358,8 @@ impl CommitHooks for DbInner {
         self.busy_behind_writers()
     }
 
-    fn publish_hints(&self, hints: Arc<Hints>) {
-        DbInner::publish_hints(self, hints);
+    fn publish_hints(&self, tree: TreeId, hints: Arc<Hints>) {
+        DbInner::publish_hints(self, tree, hints);
     }
 
     fn request_hint_search(&self, sample: Vec<u8>) {

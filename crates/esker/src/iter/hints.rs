@@ -136,6 +136,11 @@ impl Hints {
         (hint.since <= as_of).then_some(hint)
     }
 
+    /// Returns the first hint in key order, or without `first` the last one.
+    pub fn outermost(&self, first: bool) -> Option<&Hint> {
+        if first { self.list.first() } else { self.list.last() }
+    }
+
     /// Returns the last hint that ends at or before `key`.
     pub fn below(&self, order: &KeyOrder, key: &[u8]) -> Option<&Hint> {
         let ended =
@@ -289,6 +294,9 @@ mod tests {
         assert!(hints.find(&order, &[10, 0], 9).is_some());
         assert!(hints.below(&order, &[19]).is_none());
         assert!(hints.below(&order, &[20]).is_some());
+        hints.add(&order, hint(30, 40, 8));
+        let outermost = |first| hints.outermost(first).map(|hint| hint.since);
+        assert_eq!((outermost(true), outermost(false)), (Some(7), Some(8)));
     }
 
     #[test]

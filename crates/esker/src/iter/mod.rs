@@ -12,6 +12,7 @@ mod merged;
 pub mod operands;
 pub mod retain;
 pub mod rewrite;
+mod skips;
 #[cfg(test)]
 mod tests;
 pub mod tombstone_run;

@@ -1,13 +1,18 @@
-//! Extent of a tombstone run: the keys around a deleted key that no reader sees. The search for
-//! empty-range hints uses it.
+//! Tombstone runs: the keys around a deleted key that no reader sees. A cursor skips them with the
+//! empty-range hints ([`super::hints`]), and says how many it had to step over. The search for hints
+//! measures a run in both directions.
 
 use std::sync::Arc;
 
 use super::hints::Edge;
 use super::same_key;
+use super::skips::Walk;
 use super::visible::VisibleCursor;
 use crate::base::cursor::Cursor;
 use crate::error::Result;
+
+/// Steps charged for a jump, which costs a seek that a compaction would avoid.
+const JUMP_STEPS: u64 = 64;
 
 /// A tombstone run: a key range without visible keys.
 pub struct TombstoneRun {
@@ -22,6 +27,48 @@ pub struct TombstoneRun {
 }
 
 impl<C: Cursor> VisibleCursor<C> {
+    /// Returns what the last seek stepped over.
+    #[inline]
+    pub fn walk(&self) -> Walk {
+        self.walk
+    }
+
+    /// Returns the number of entries that the hints in use have skipped.
+    pub fn skipped_by_hints(&self) -> u64 {
+        self.skips.as_ref().map_or(0, |skip_state| skip_state.skipped)
+    }
+
+    /// Looks up the source's key, invisible or not yet examined, in the hints after `dead`
+    /// invisible keys. Returns the new count of these, 0 after a jump, and the count for the next
+    /// lookup. Returns `None` at the end of the data or of the step budget.
+    #[cold]
+    pub(super) fn skip_tombstones(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
+        let step = if dead < self.tombstones_min { 1 } else { self.tombstones_step };
+        let in_batch = Some((dead, (dead + step).max(self.tombstones_min)));
+        let Some(skip_state) = self.skips.as_deref_mut() else { return Ok(in_batch) };
+        skip_state.lookups += 1;
+        let key = self.source.key();
+        if let Some(hint) = skip_state.hints.find(&self.order, key, skip_state.as_of) {
+            skip_state.hints.jumps.add(1);
+            skip_state.skipped += hint.dead;
+            self.walk.dead = 0;
+            self.stepped_over += JUMP_STEPS;
+            let edge = if self.forward { &hint.before } else { &hint.after };
+            let Some(key) = edge.clone() else { return Ok(None) };
+            if self.forward {
+                self.source.seek(&key, self.snapshot)?;
+            } else {
+                self.place_at_or_before(&key)?;
+            }
+            return Ok(Some((0, self.lookup_at)));
+        }
+        if skip_state.lookups >= skip_state.lookups_max {
+            skip_state.stopped_at = Some(Arc::from(key));
+            return Ok(None);
+        }
+        Ok(in_batch)
+    }
+
     /// Returns the tombstone run around `key`, as far as the step budget allows in both directions.
     /// Returns `None` if `key` itself is visible.
     pub fn tombstone_run(&mut self, key: &[u8]) -> Result<Option<TombstoneRun>> {
@@ -36,8 +83,8 @@ impl<C: Cursor> VisibleCursor<C> {
         let before = self.edge(&mut open);
         self.seek_for_prev(key)?;
         let after = self.edge(&mut open);
-        let skipped = self.skips.as_ref().map_or(0, |skip_state| skip_state.skipped);
-        Ok(Some(TombstoneRun { after, before, dead: self.stepped_over + skipped, open }))
+        let dead = self.stepped_over + self.skipped_by_hints();
+        Ok(Some(TombstoneRun { after, before, dead, open }))
     }
 
     /// Same, for a tombstone run that begins in the hint below `key`, as with deletes in key order.
@@ -58,8 +105,7 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             open = vec![Arc::from(key)];
         }
-        let skipped = self.skips.as_ref().map_or(0, |skip_state| skip_state.skipped);
-        let dead = hint.dead + self.stepped_over + skipped;
+        let dead = hint.dead + self.stepped_over + self.skipped_by_hints();
         Ok(Some(TombstoneRun { after: hint.after.clone(), before, dead, open }))
     }
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use super::coverage::Coverage;
 use super::hints::Hints;
 use super::operands::{Operands, Resolver};
+use super::skips::{SkipState, Walk};
 use super::{ShortKey, copy_into, empty, same_key};
 use crate::base::cursor::Cursor;
 use crate::base::expiry;
@@ -31,8 +32,6 @@ use crate::error::Result;
 
 /// Number of versions of one key to step over before seeking past the others.
 const STEPS_MAX: u32 = 8;
-/// Steps charged for a jump, which costs a seek that a compaction would avoid.
-const JUMP_STEPS: u64 = 64;
 
 /// The keys and values visible at a snapshot.
 pub struct VisibleCursor<C: Cursor> {
@@ -41,7 +40,7 @@ pub struct VisibleCursor<C: Cursor> {
     pub(super) snapshot: SeqNo,
     pub(super) coverage: Coverage,
     pub(super) valid: bool,
-    forward: bool,
+    pub(super) forward: bool,
     /// Where the current pair is, outside of a row batch.
     pub(super) place: Place,
     /// Forward: sequence number of the current version.
@@ -70,11 +69,14 @@ pub struct VisibleCursor<C: Cursor> {
     /// Buffer for the operands of a key.
     pub(super) operands: Operands,
     /// Invisible keys in a row before `skips` is used. [`u64::MAX`] without skip state.
-    lookup_at: u64,
+    pub(super) lookup_at: u64,
     /// Start value of `lookup_at` with skip state, and invisible keys between two lookups.
-    tombstones_min: u64,
-    tombstones_step: u64,
+    pub(super) tombstones_min: u64,
+    pub(super) tombstones_step: u64,
     pub(super) skips: Option<Box<SkipState>>,
+    pub(super) walk: Walk,
+    /// Whether the source was placed by a seek, whose first key may be inside of a hint.
+    is_seek: bool,
 }
 
 /// Where the current pair is.
@@ -94,20 +96,6 @@ pub(super) enum Place {
 struct BatchPos {
     batch: RowBatch,
     row: Row,
-}
-
-/// Skip state: the hints for skipping keys, and the step budget of a move.
-pub(super) struct SkipState {
-    pub(super) hints: Arc<Hints>,
-    /// Largest `since` of the hints that may be used.
-    pub(super) as_of: SeqNo,
-    /// Step budget: number of lookups after which a move ends unpositioned.
-    pub(super) lookups_max: u64,
-    pub(super) lookups: u64,
-    /// Position at which a move exhausted the step budget.
-    pub(super) stopped_at: Option<Arc<[u8]>>,
-    /// Steps saved by all jumps so far.
-    pub(super) skipped: u64,
 }
 
 impl<C: Cursor> VisibleCursor<C> {
@@ -145,6 +133,8 @@ impl<C: Cursor> VisibleCursor<C> {
             tombstones_min: thresholds.tombstones_min,
             tombstones_step: thresholds.tombstones_step,
             skips: None,
+            walk: Walk::default(),
+            is_seek: false,
         }
     }
 
@@ -267,10 +257,12 @@ impl<C: Cursor> VisibleCursor<C> {
         self.batch = None;
         self.place = Place::Source;
         self.walk_after = 0;
+        self.walk = Walk::default();
+        self.is_seek = true;
     }
 
     /// Places the source on the last version of `key`, or of the key before it.
-    fn place_at_or_before(&mut self, key: &[u8]) -> Result<()> {
+    pub(super) fn place_at_or_before(&mut self, key: &[u8]) -> Result<()> {
         // The oldest version that the key can have, or the first entry after it.
         self.source.seek(key, 0)?;
         if !(self.source.valid() && same_key(&self.order, self.source.key(), key)) {
@@ -430,12 +422,20 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
+    /// Returns the number of invisible keys after which the hints are asked first: with hints, one
+    /// after a seek.
+    #[inline]
+    fn first_lookup_at(&mut self) -> u64 {
+        let is_seek = std::mem::take(&mut self.is_seek);
+        if is_seek && self.skips.is_some() { 1 } else { self.lookup_at }
+    }
+
     /// Moves forward from the source's position to the first visible version. With `skipping`,
     /// first skips every version of the skipped key.
     #[inline]
     pub(super) fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
         self.forward = true;
-        let (mut steps, mut dead, mut lookup_at) = (0, 0, self.lookup_at);
+        let (mut steps, mut dead, mut lookup_at) = (0, 0, self.first_lookup_at());
         while self.source.valid() {
             if skipping && self.at_skipped_key() {
                 steps += 1;
@@ -454,14 +454,18 @@ impl<C: Cursor> VisibleCursor<C> {
                 self.step_over_newer(&mut steps)?;
                 continue;
             }
+            self.walk.dead = dead;
             if kind == Kind::Put && !self.covered(seqno) {
                 self.valid = true;
                 self.place = Place::Source;
                 self.seqno = seqno;
                 return Ok(());
             }
-            if kind != Kind::Put && kind != Kind::Delete && self.settle_special(seqno, kind)? {
-                return Ok(());
+            if kind != Kind::Put && kind != Kind::Delete {
+                if self.settle_special(seqno, kind)? {
+                    return Ok(());
+                }
+                self.walk.is_lasting = false;
             }
             steps = 0;
             self.stepped_over += 1;
@@ -478,35 +482,6 @@ impl<C: Cursor> VisibleCursor<C> {
             self.source.next()?;
         }
         Ok(())
-    }
-
-    /// Looks up the source's key, invisible or not yet examined, in the hints after `dead`
-    /// invisible keys. Returns the new count of these, 0 after a jump, and the count for the next
-    /// lookup. Returns `None` at the end of the data or of the step budget.
-    #[cold]
-    fn skip_tombstones(&mut self, dead: u64) -> Result<Option<(u64, u64)>> {
-        let in_batch = Some((dead, dead + self.tombstones_step));
-        let Some(skip_state) = self.skips.as_deref_mut() else { return Ok(in_batch) };
-        skip_state.lookups += 1;
-        let key = self.source.key();
-        if let Some(hint) = skip_state.hints.find(&self.order, key, skip_state.as_of) {
-            skip_state.hints.jumps.add(1);
-            skip_state.skipped += hint.dead;
-            self.stepped_over += JUMP_STEPS;
-            let edge = if self.forward { &hint.before } else { &hint.after };
-            let Some(key) = edge.clone() else { return Ok(None) };
-            if self.forward {
-                self.source.seek(&key, self.snapshot)?;
-            } else {
-                self.place_at_or_before(&key)?;
-            }
-            return Ok(Some((0, self.lookup_at)));
-        }
-        if skip_state.lookups >= skip_state.lookups_max {
-            skip_state.stopped_at = Some(Arc::from(key));
-            return Ok(None);
-        }
-        Ok(in_batch)
     }
 
     /// Steps over a version newer than the snapshot, or over all such versions of its key when
@@ -538,7 +513,7 @@ impl<C: Cursor> VisibleCursor<C> {
     /// last version of a key, or unpositioned.
     fn settle_backward(&mut self) -> Result<()> {
         self.forward = false;
-        let (mut dead, mut lookup_at) = (0, self.lookup_at);
+        let (mut dead, mut lookup_at) = (0, self.first_lookup_at());
         while self.source.valid() {
             if dead >= lookup_at {
                 let Some(next_state) = self.skip_tombstones(dead)? else { return Ok(()) };
@@ -547,6 +522,7 @@ impl<C: Cursor> VisibleCursor<C> {
                     continue;
                 }
             }
+            self.walk.dead = dead;
             dead += 1;
             self.stepped_over += 1;
             copy_into(&mut self.saved_key, self.source.key());
@@ -557,6 +533,7 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             self.saved_time_ms = expiry::NEVER_MS;
             if kind != Kind::Put && !self.settle_special_backward(kind)? {
+                self.walk.is_lasting = false;
                 continue;
             }
             self.valid = true;

@@ -1,5 +1,7 @@
 //! Iterator over a read state at a sequence number, within bounds, in both directions.
 
+mod empty_range;
+
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -59,6 +61,8 @@ pub struct DbIterator {
     other: Option<Box<DbIterator>>,
     /// The keyspace, unless it is the default one. Its keys are stored with a prefix.
     keyspace: Option<KeyspaceId>,
+    /// Number up to which the read state holds everything, if the iterator reports empty ranges.
+    complete_at: Option<SeqNo>,
 }
 
 impl DbIterator {
@@ -86,6 +90,7 @@ impl DbIterator {
             end: End::Front,
             other: None,
             keyspace: None,
+            complete_at: None,
         })
     }
 
@@ -128,7 +133,7 @@ impl DbIterator {
             Bound::Included(key) => self.cursor.seek(key),
             Bound::Excluded(key) => seek_past(&mut self.cursor, key, true),
         };
-        self.end_seek(placed)
+        self.end_seek(placed, None, true)
     }
 
     /// Moves to the last key within the bounds.
@@ -139,7 +144,7 @@ impl DbIterator {
             Bound::Included(key) => self.cursor.seek_for_prev(key),
             Bound::Excluded(key) => seek_past(&mut self.cursor, key, false),
         };
-        self.end_seek(placed)
+        self.end_seek(placed, None, false)
     }
 
     /// Moves to the first key at or after `key` within the bounds.
@@ -158,7 +163,7 @@ impl DbIterator {
         self.begin();
         self.note_seek(key);
         let placed = self.cursor.seek(key);
-        self.end_seek(placed)
+        self.end_seek(placed, Some(key), true)
     }
 
     /// Moves to the last key at or before `key` within the bounds.
@@ -176,7 +181,7 @@ impl DbIterator {
         self.begin();
         self.note_seek(key);
         let placed = self.cursor.seek_for_prev(key);
-        self.end_seek(placed)
+        self.end_seek(placed, Some(key), false)
     }
 
     /// Moves to the next key. Does nothing when not [`valid`](DbIterator::valid).
@@ -359,11 +364,14 @@ impl DbIterator {
         self.other = None;
     }
 
-    /// Ends a seek with the outcome of the cursor's.
+    /// Ends a seek with the outcome of the cursor's. It began at `key`, or without one at a bound.
     #[inline]
-    fn end_seek(&mut self, placed: Result<()>) -> Result<()> {
+    fn end_seek(&mut self, placed: Result<()>, key: Option<&[u8]>, forward: bool) -> Result<()> {
         if let Err(error) = placed {
             return self.refuse(error);
+        }
+        if self.cursor.walk().dead >= empty_range::WALK_MIN {
+            self.report_empty_range(key, forward);
         }
         self.check_bounds();
         Ok(())
@@ -490,6 +498,7 @@ impl DbIterator {
             end: End::Front,
             other: None,
             keyspace: self.keyspace,
+            complete_at: None,
         })
     }
 

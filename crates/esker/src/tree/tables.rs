@@ -16,7 +16,11 @@ use crate::base::order::KeyOrder;
 use crate::base::thresholds::Thresholds;
 use crate::error::Result;
 use crate::fs::Fs;
+use crate::iter::hints::Hint;
 use crate::table::{OpenPermit, ReadConfig, Table, TableSource};
+
+/// Takes a key range that a seek found empty, and whether the seek moved forward.
+type OnEmptyRange = Box<dyn Fn(Hint, bool) + Send + Sync>;
 
 /// Opens and reads the tables of a store.
 pub struct Tables {
@@ -27,6 +31,7 @@ pub struct Tables {
     thresholds: Thresholds,
     kept_open: Arc<AtomicU64>,
     pub(super) on_candidate: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+    on_empty_range: OnceLock<OnEmptyRange>,
     values: Arc<ValueFiles>,
 }
 
@@ -43,6 +48,7 @@ impl Tables {
             thresholds: Thresholds::default(),
             kept_open: Arc::default(),
             on_candidate: Arc::default(),
+            on_empty_range: OnceLock::new(),
             values,
         }
     }
@@ -58,6 +64,7 @@ impl Tables {
             thresholds: self.thresholds,
             kept_open: self.kept_open.clone(),
             on_candidate: self.on_candidate.clone(),
+            on_empty_range: OnceLock::new(),
             values: self.values.clone(),
         }
     }
@@ -89,6 +96,19 @@ impl Tables {
     pub fn wake(&self) {
         if let Some(wake) = self.on_candidate.get() {
             wake();
+        }
+    }
+
+    /// Sets the callback for key ranges that a seek found empty.
+    pub fn watch_empty_ranges(&self, report: OnEmptyRange) {
+        let _ = self.on_empty_range.set(report);
+    }
+
+    /// Calls the callback for empty key ranges.
+    #[cold]
+    pub fn report_empty_range(&self, range: Hint, forward: bool) {
+        if let Some(report) = self.on_empty_range.get() {
+            report(range, forward);
         }
     }
 

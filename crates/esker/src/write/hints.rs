@@ -3,9 +3,10 @@
 //!
 //! Invariants:
 //! 1. The key of a put or a merge leaves the hints before its sequence number is published, and so
-//!    does the key range of an ingested table. Nothing else makes a key visible: deletes and range deletions hide keys, and the replay of the logs
-//!    at open ends before the first hint exists. For the search, a pair that expires is visible for
-//!    ever, because a snapshot may show it after it has expired.
+//!    does the key range of an ingested table. Nothing else makes a key visible: deletes and range
+//!    deletions hide keys, and the replay of the logs at open ends before the first hint exists. For
+//!    the search, a pair that expires is visible for ever, because a snapshot may show it after it
+//!    has expired.
 //! 2. A search for a hint runs under a watch. When the watch begins, all committed operations are
 //!    numbered up to `since`. Puts during the watch limit the range that is then added.
 //! 3. With no hint and no watch, a put costs one comparison here, and a delete costs a counter
@@ -14,6 +15,7 @@
 use std::sync::Arc;
 
 use crate::base::key::{Kind, SeqNo};
+use crate::base::keyspace::TreeId;
 use crate::base::order::KeyOrder;
 use crate::base::sync::{Bug, is_seeded};
 use crate::base::thresholds::Thresholds;
@@ -179,6 +181,15 @@ impl HintKeeper {
         Some(Arc::new(self.hints.clone()))
     }
 
+    /// Adds a range that a reader found empty at the last sequence number. Returns `true` if it is
+    /// long enough to be kept.
+    pub fn add_found(&mut self, range: Hint) -> bool {
+        let added = range.dead >= self.entries_min && self.hints.add(&self.order, range);
+        self.changed |= added;
+        self.update_armed();
+        added
+    }
+
     /// Ends the watch and adds the found run to the hints. No key of `run` was visible at `since`,
     /// the last sequence number when the watch began. Returns `true` if there is a new hint.
     pub fn add(&mut self, run: Option<&TombstoneRun>, since: SeqNo) -> bool {
@@ -203,6 +214,49 @@ impl HintKeeper {
         };
         self.update_armed();
         added
+    }
+}
+
+/// The hints of the trees above 0. A tree has a keeper from the first range on that a reader of it
+/// reports. No search runs for these trees.
+#[derive(Default)]
+pub struct TreeHints(Vec<(TreeId, HintKeeper)>);
+
+impl TreeHints {
+    /// Records an operation of the current commit.
+    #[inline]
+    pub fn note(&mut self, tree: TreeId, kind: Kind, key: &[u8]) {
+        if !self.0.is_empty()
+            && let Some(keeper) = self.find(tree)
+        {
+            keeper.note(kind, key);
+            keeper.sample = None;
+        }
+    }
+
+    /// Returns the keeper of a tree, if there is one.
+    pub fn find(&mut self, tree: TreeId) -> Option<&mut HintKeeper> {
+        self.0.iter_mut().find(|(id, _)| *id == tree).map(|(_, keeper)| keeper)
+    }
+
+    /// Returns the keeper of a tree with the key order `order`. Creates it if there is none.
+    pub fn keeper(
+        &mut self,
+        tree: TreeId,
+        order: &KeyOrder,
+        thresholds: &Thresholds,
+    ) -> &mut HintKeeper {
+        let place = self.0.iter().position(|(id, _)| *id == tree).unwrap_or_else(|| {
+            self.0.push((tree, HintKeeper::new(order.clone(), thresholds)));
+            self.0.len() - 1
+        });
+        &mut self.0[place].1
+    }
+
+    /// Returns the lists that differ from the published ones.
+    #[inline]
+    pub fn changed(&mut self) -> impl Iterator<Item = (TreeId, Arc<Hints>)> {
+        self.0.iter_mut().filter_map(|(tree, keeper)| Some((*tree, keeper.changed()?)))
     }
 }
 

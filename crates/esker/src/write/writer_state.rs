@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::hints::HintKeeper;
+use super::hints::{HintKeeper, TreeHints};
 use crate::base::key::{Kind, SeqNo};
+use crate::base::keyspace::TreeId;
 use crate::base::ops;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{Bug, is_seeded};
@@ -51,8 +52,8 @@ pub trait CommitHooks {
     fn make_room(&self, writer: &mut WriterState, deadline: Option<Instant>) -> Result<()>;
     /// Returns the error of a write that has waited for other writers until its deadline.
     fn missed_deadline(&self) -> Error;
-    /// Publishes a new list of empty-range hints to readers.
-    fn publish_hints(&self, hints: Arc<Hints>);
+    /// Publishes a new list of empty-range hints of a tree to readers.
+    fn publish_hints(&self, tree: TreeId, hints: Arc<Hints>);
     /// Requests a search for an empty-range hint around `sample`, a deleted key.
     fn request_hint_search(&self, sample: Vec<u8>);
     /// Closes a synced log in the background. Its file may already be deleted.
@@ -86,8 +87,10 @@ pub struct WriterState {
     pub unlogged: bool,
     /// Whether preallocation of the next log was requested.
     pub next_log_requested: bool,
-    /// The empty-range hints.
+    /// The empty-range hints of tree 0.
     pub hints: HintKeeper,
+    /// Those of the other trees.
+    pub tree_hints: TreeHints,
     /// The recent commits, for the checks of transactions.
     pub oracle: CommitOracle,
     /// Reason for refusing writes after a failure of the log or a panic.
@@ -227,7 +230,10 @@ impl WriterState {
             let mut others = false;
             apply(&self.memtables, member.payload, seqno, |op| match op.tree {
                 0 => self.hints.note(op.kind, op.key),
-                _ => others = true,
+                tree => {
+                    others = true;
+                    self.tree_hints.note(tree, op.kind, op.key);
+                }
             });
             if others {
                 self.others_bytes = self.memtables.others_bytes() as u64;
@@ -276,21 +282,28 @@ impl WriterState {
 
     /// Publishes the empty-range hints to readers if the last operations changed them.
     #[inline]
-    fn show_hints(&mut self, hooks: &dyn CommitHooks) {
+    pub fn show_hints(&mut self, hooks: &dyn CommitHooks) {
         if let Some(hints) = self.hints.changed() {
-            hooks.publish_hints(hints);
+            hooks.publish_hints(0, hints);
+        }
+        for (tree, hints) in self.tree_hints.changed() {
+            hooks.publish_hints(tree, hints);
         }
     }
 
-    /// Makes an ingest under `seqno` visible, whose tables are in the read state. `ranges` has the key
-    /// ranges of those of tree 0. Transactions that are open will ask the store about their keys.
+    /// Makes an ingest into `tree` under `seqno` visible, whose tables are in the read state. `ranges`
+    /// has their key ranges. Transactions that are open will ask the store about their keys.
     pub fn show_ingest<'a>(
         &mut self,
         seqno: SeqNo,
+        tree: TreeId,
         ranges: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         hooks: &dyn CommitHooks,
     ) {
-        ranges.for_each(|(lo, hi)| self.hints.note_ingest(lo, hi));
+        let keeper = if tree == 0 { Some(&mut self.hints) } else { self.tree_hints.find(tree) };
+        if let Some(keeper) = keeper {
+            ranges.for_each(|(lo, hi)| keeper.note_ingest(lo, hi));
+        }
         self.show_hints(hooks);
         self.oracle.pass(seqno);
         self.visible.publish(seqno);

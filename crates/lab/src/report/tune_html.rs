@@ -38,6 +38,7 @@ pub fn page(outcome: &Outcome) -> String {
     }
     bought(&mut page, outcome);
     finalists(&mut page, outcome);
+    beside(&mut page, outcome);
     over_time(&mut page, outcome);
     knobs(&mut page, outcome);
     trials(&mut page, outcome);
@@ -114,6 +115,25 @@ fn finalists(page: &mut String, outcome: &Outcome) {
             escape(judged.rejected.as_deref().unwrap_or("–"))
         );
         cells(page, outcome, judged.gain.as_ref(), &judged.workloads);
+    }
+    page.push_str("</table></div>");
+}
+
+/// Writes the named sets.
+fn beside(page: &mut String, outcome: &Outcome) {
+    if outcome.beside.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Named sets, in the same rounds</h2>");
+    head(page, &["compared", "set", "gain"], &outcome.workloads);
+    for own in &outcome.beside {
+        let (name, set) = (escape(&own.name), escape(&own.judged.setting.to_string()));
+        let _ = write!(page, "<tr><td>{name} over the default set</td><td>{set}</td>");
+        cells(page, outcome, own.judged.gain.as_ref(), &own.judged.workloads);
+        if own.best_over_it.is_some() {
+            let _ = write!(page, "<tr><td>best finalist over {name}</td><td></td>");
+            cells(page, outcome, own.best_over_it.as_ref(), &own.best_workloads);
+        }
     }
     page.push_str("</table></div>");
 }

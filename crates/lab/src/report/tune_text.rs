@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::table::plain_table;
 use crate::tune::knob::Setting;
 use crate::tune::measures::Combine;
-use crate::tune::outcome::{Judged, KnobEffect, Outcome, WorkloadGain};
+use crate::tune::outcome::{Beside, Judged, KnobEffect, Outcome, WorkloadGain};
 use crate::tune::paired::Gain;
 
 /// Writes the result and its tables.
@@ -21,6 +21,10 @@ pub fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     if !outcome.finalists.is_empty() {
         writeln!(out, "\nFinalists against the default set, in the same rounds:")?;
         sets(outcome, out)?;
+    }
+    if !outcome.beside.is_empty() {
+        writeln!(out, "\nNamed sets against the default set, in the same rounds:")?;
+        beside(outcome, out)?;
     }
     if !outcome.effects.is_empty() {
         writeln!(out, "\nWhat each knob brings (the best set against the set without it):")?;
@@ -40,12 +44,13 @@ pub fn circumstances(outcome: &Outcome) -> Vec<String> {
         Combine::Worst => "the worst of",
     };
     let mut lines = vec![format!(
-        "{}: {} as {combine} {}. Sets tried: {}; runs: {}; time: {:.0} s. Short runs have {} of the \
-         workloads' size, final ones {}.",
+        "{}: {} as {combine} {}. Sets tried: {} in {:.0} s; runs: {}; time: {:.0} s. Short runs have \
+         {} of the workloads' size, final ones {}.",
         outcome.engine,
         outcome.objective.name(),
         outcome.workloads.join(", "),
         outcome.trials.len(),
+        outcome.search_seconds,
         outcome.runs,
         outcome.seconds,
         percent(outcome.shares.0),
@@ -76,6 +81,23 @@ fn sets(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             &judged.workloads,
             [judged.setting.to_string(), judged.rejected.clone().unwrap_or_default()],
         ));
+    }
+    writeln!(out, "{}", table.trim_fmt())
+}
+
+fn beside(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let mut head = vec!["gain"];
+    head.extend(outcome.workloads.iter().map(String::as_str));
+    head.extend(["name", "set"]);
+    let mut table = plain_table(&head);
+    for Beside { name, judged, best_over_it, best_workloads } in &outcome.beside {
+        let set = judged.setting.to_string();
+        let gain = judged.gain.as_ref();
+        table.add_row(row(outcome, gain, &judged.workloads, [name.clone(), set]));
+        if let Some(gain) = best_over_it {
+            let rest = [format!("best finalist over {name}"), String::new()];
+            table.add_row(row(outcome, Some(gain), best_workloads, rest));
+        }
     }
     writeln!(out, "{}", table.trim_fmt())
 }
@@ -204,6 +226,12 @@ pub(crate) mod tests {
             shares: (0.25, 1.0),
             trials: vec![trial(Some(1.1), 1.1), trial(None, 1.1), trial(Some(1.2), 1.2)],
             finalists: vec![judged.clone()],
+            beside: vec![Beside {
+                name: "by <hand>".into(),
+                judged: judged.clone(),
+                best_over_it: gain,
+                best_workloads: workloads.clone(),
+            }],
             recommended: Some(judged),
             properties: vec![("leveldb.block".into(), "8192".into())],
             fixed: Vec::new(),
@@ -217,6 +245,7 @@ pub(crate) mod tests {
                 together: gain.expect("rounds"),
                 product: 1.3,
             }),
+            search_seconds: 4.0,
             runs: 20,
             seconds: 12.0,
             interrupted: false,
@@ -237,6 +266,7 @@ pub(crate) mod tests {
             "64 MiB",
             "p99<1ms",
             "together bring",
+            "best finalist over by <hand>",
         ] {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }

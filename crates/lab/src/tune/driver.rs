@@ -7,7 +7,7 @@ use super::decide::{CONFIDENCE, GAIN_MIN, Rounds, best, judge, score, survivors}
 use super::explain::explain;
 use super::knob::Setting;
 use super::measures::RunMeasures;
-use super::outcome::{Judged, Outcome, Trial};
+use super::outcome::{Beside, Judged, Outcome, Trial};
 use super::schedule::{Cost, FINALISTS, Schedule};
 use super::search::Search;
 use super::tuner::Tuner;
@@ -47,13 +47,14 @@ impl Tuner<'_> {
         }
         let schedule = self.probe()?;
         let (trials, mut known) = self.search(&schedule)?;
+        let search_seconds = self.seconds;
         let finalists = self.halve(&schedule, &mut known)?;
+        let compared = finalists.len();
         let rounds = self.finals(&schedule, finalists)?;
-        let compared = rounds.sets.len().saturating_sub(1);
-        let judged: Vec<Judged> = (1..rounds.sets.len())
-            .map(|set| judge(&rounds, set, &self.plan.terms, compared))
-            .collect();
+        let judged: Vec<Judged> =
+            (1..=compared).map(|set| judge(&rounds, set, &self.plan.terms, compared)).collect();
         let chosen = best(&judged);
+        let beside = self.beside(&rounds, compared, chosen);
         let explained = match chosen {
             Some(index) => explain(self, &schedule, &judged[index])?,
             None => Default::default(),
@@ -78,12 +79,14 @@ impl Tuner<'_> {
             shares: (schedule.search_share, schedule.final_share),
             trials,
             finalists: judged,
+            beside,
             recommended,
             properties: self.table.properties(&setting),
             fixed: self.table.fixed.clone(),
             verdict,
             effects: explained.effects,
             interaction: explained.interaction,
+            search_seconds,
             runs: self.runs,
             seconds: self.seconds,
             interrupted: self.interrupted,
@@ -104,13 +107,17 @@ impl Tuner<'_> {
             [short, long] => Cost::of(short, long),
             _ => Cost::default(),
         };
-        Ok(Schedule::plan(cost, self.plan.budget_seconds, self.plan.trials))
+        let (trials, beside) = (self.plan.trials, self.plan.beside.len());
+        Ok(Schedule::plan(cost, self.plan.budget_seconds, trials, beside))
     }
 
     /// Tries sets in pairs with the best set so far. Returns the trials, and what is known of each
     /// set, the default set first.
     fn search(&mut self, schedule: &Schedule) -> Result<(Vec<Trial>, Vec<Known>)> {
-        let mut search = Search::new(self.table, self.plan.write_share, self.plan.seed);
+        let mut search = match self.plan.sweep {
+            true => Search::sweep(self.table, self.plan.trials, self.plan.seed),
+            false => Search::new(self.table, self.plan.write_share, self.plan.seed),
+        };
         let mut incumbent = Known::default();
         let (mut all, mut trials) = (vec![Known::default()], Vec::new());
         let mut since_better = 0;
@@ -222,11 +229,29 @@ impl Tuner<'_> {
         Ok(kept.map(|index| rounds.sets[index + 1].clone()).collect())
     }
 
-    /// Measures the finalists and the default set in the same rounds, until the intervals are
-    /// narrow.
+    /// Judges the named sets, which follow the `finalists` in the rounds.
+    fn beside(&self, rounds: &Rounds, finalists: usize, chosen: Option<usize>) -> Vec<Beside> {
+        let terms = &self.plan.terms;
+        let of = |(index, (name, _)): (usize, &(String, Setting))| {
+            let set = finalists + 1 + index;
+            let best = chosen.map(|chosen| chosen + 1);
+            Some(Beside {
+                name: name.clone(),
+                judged: (set < rounds.sets.len()).then(|| judge(rounds, set, terms, 1))?,
+                best_over_it: best.and_then(|best| rounds.gain(terms, best, set, CONFIDENCE)),
+                best_workloads: best
+                    .map_or(Vec::new(), |best| rounds.workload_gains(terms, best, set)),
+            })
+        };
+        self.plan.beside.iter().enumerate().filter_map(of).collect()
+    }
+
+    /// Measures the finalists, the named sets and the default set in the same rounds, until the
+    /// intervals are narrow.
     fn finals(&mut self, schedule: &Schedule, finalists: Vec<Setting>) -> Result<Rounds> {
         let mut sets = vec![Setting::default()];
         sets.extend(finalists);
+        sets.extend(self.plan.beside.iter().map(|(_, setting)| setting.clone()));
         let mut rounds = Rounds::new(sets);
         if rounds.sets.len() < 2 {
             return Ok(rounds);
@@ -244,6 +269,9 @@ impl Tuner<'_> {
                 "{cut}{} changes {objective} by {gain} against the default set.",
                 judged.setting
             );
+        }
+        if self.plan.trials == 0 {
+            return format!("{cut}The named sets were measured against the default set.");
         }
         let all_broken = !trials.is_empty() && trials.iter().all(|trial| trial.error.is_some());
         if all_broken && let Some(why) = trials.iter().find_map(|trial| trial.error.as_ref()) {

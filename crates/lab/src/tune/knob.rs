@@ -97,6 +97,10 @@ pub struct KnobTable {
 }
 
 impl Knob {
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.flag == flag_of(name)
+    }
+
     /// Makes `value` the default.
     pub fn set_default(&mut self, value: &str) {
         self.default = value.into();
@@ -104,6 +108,11 @@ impl Knob {
             self.default_bytes = None;
         }
     }
+}
+
+/// Returns the flag that a name stands for: `bench` has two names for the bits of filters.
+fn flag_of(name: &str) -> &str {
+    if name == "bloom_bits" { "filter_bits" } else { name }
 }
 
 impl KnobTable {
@@ -118,20 +127,39 @@ impl KnobTable {
     /// A name is no knob of the engine; the error lists the knobs.
     pub fn only(&mut self, names: &[String]) -> Result<()> {
         if let Some(wrong) = names.iter().find(|name| self.find(name).is_none()) {
-            let known: Vec<&str> = self.knobs.iter().map(|knob| knob.name.as_str()).collect();
-            return Err(LabError::usage(format!(
-                "{} has no knob {wrong:?}; its knobs are {}",
-                self.engine,
-                known.join(", ")
-            )));
+            return Err(self.unknown(wrong));
         }
         self.knobs.retain(|knob| names.contains(&knob.name));
         Ok(())
     }
 
-    /// Returns the knob that has `name` as its name or flag.
+    /// Returns the knob that has `name` as its name, its flag, or another name of its flag.
     pub fn find_mut(&mut self, name: &str) -> Option<&mut Knob> {
-        self.knobs.iter_mut().find(|knob| knob.name == name || knob.flag == name)
+        self.knobs.iter_mut().find(|knob| knob.is_called(name))
+    }
+
+    /// Returns the set with these options, each under the name of a knob, of its flag, or of a YCSB
+    /// property (`ENGINE.name`).
+    ///
+    /// # Errors
+    /// A name is no knob of the engine; the error lists the knobs.
+    pub fn named(&self, options: &[(String, String)]) -> Result<Setting> {
+        let mut setting = Setting::default();
+        for (option, value) in options {
+            let own = option.strip_prefix(&self.engine).and_then(|rest| rest.strip_prefix('.'));
+            let name = own.unwrap_or(option);
+            let Some(knob) = self.knobs.iter().find(|knob| knob.is_called(name)) else {
+                return Err(self.unknown(name));
+            };
+            setting = self.with(&setting, knob, value);
+        }
+        Ok(setting)
+    }
+
+    fn unknown(&self, name: &str) -> LabError {
+        let known: Vec<&str> = self.knobs.iter().map(|knob| knob.name.as_str()).collect();
+        let (engine, known) = (&self.engine, known.join(", "));
+        LabError::usage(format!("{engine} has no knob {name:?}; its knobs are {known}"))
     }
 
     /// Returns a set as YCSB properties: every knob under the name of its flag.
@@ -275,5 +303,21 @@ pub(crate) mod tests {
         table.only(&["block".into()]).expect("known");
         assert_eq!(table.knobs.len(), 1);
         assert_eq!(table.knobs[0].default, "8192");
+    }
+
+    #[test]
+    fn set_is_named_by_knobs_flags_and_properties() {
+        let mut table = table();
+        table.knobs.push(knob("filter_bits", "0", powers(1, 16), Role::Filter));
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let options = [("made-up.block", "3000"), ("bloom_bits", "10"), ("compression", "snappy")];
+        let set = table.named(&pairs(&options)).expect("known");
+        assert_eq!(set.to_string(), "block=3000 filter_bits=10");
+        let error = table.named(&pairs(&[("blok", "1")])).expect_err("unknown").to_string();
+        assert!(error.contains("\"blok\"") && error.contains("compression"), "{error}");
+        table.find_mut("bloom_bits").expect("a knob").set_default("10");
+        assert_eq!(table.named(&pairs(&options)).expect("known").to_string(), "block=3000");
     }
 }

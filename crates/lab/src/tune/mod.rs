@@ -19,6 +19,7 @@ pub mod driver;
 mod explain;
 pub mod knob;
 pub mod measures;
+pub mod named;
 pub mod outcome;
 pub mod paired;
 pub mod runner;

@@ -30,6 +30,19 @@ pub struct Judged {
     pub rejected: Option<String>,
 }
 
+/// A set that the user named, measured in the same rounds as the finalists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The user's name.
+    pub name: String,
+    /// The set, judged against the default set.
+    pub judged: Judged,
+    /// Gain of the best finalist over it; `None` if there is none, or a run failed.
+    pub best_over_it: Option<Gain>,
+    /// The same on each workload.
+    pub best_workloads: Vec<WorkloadGain>,
+}
+
 /// A set that the search tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
@@ -106,6 +119,9 @@ pub struct Outcome {
     pub trials: Vec<Trial>,
     /// Finalists, measured against the default set in the same rounds.
     pub finalists: Vec<Judged>,
+    /// Sets that the user named.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
     /// The recommended set, judged; `None` if the default set stands.
     pub recommended: Option<Judged>,
     /// The recommended set, or the default set, as YCSB properties: every knob.
@@ -118,6 +134,9 @@ pub struct Outcome {
     pub effects: Vec<KnobEffect>,
     /// Joint effect of the two strongest knobs.
     pub interaction: Option<Interaction>,
+    /// Seconds of the runs of the search alone.
+    #[serde(default)]
+    pub search_seconds: f64,
     /// Number of runs.
     pub runs: usize,
     /// Sum of the runs' times in seconds.

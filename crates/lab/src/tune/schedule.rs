@@ -59,9 +59,25 @@ impl Cost {
 }
 
 impl Schedule {
-    /// Plans a budget of `budget_seconds` for `trials` trials of this cost.
-    pub fn plan(cost: Cost, budget_seconds: f64, trials: usize) -> Schedule {
-        let final_runs = ((FINALISTS + 1) * ROUNDS_MIN) as f64 + EXPLAINED * ROUNDS_MIN as f64;
+    /// Plans a budget of `budget_seconds` for `trials` trials of this cost, and `beside` sets in the
+    /// final rounds. Without trials these rounds get the whole budget.
+    pub fn plan(cost: Cost, budget_seconds: f64, trials: usize, beside: usize) -> Schedule {
+        if trials == 0 {
+            let runs = ((beside + 1) * ROUNDS_MIN) as f64;
+            let final_share = cost.share(0.8 * budget_seconds, runs);
+            let all = (final_share, budget_seconds);
+            return Schedule {
+                search_share: all.0,
+                halving_share: all.0,
+                final_share,
+                search_end: all.1,
+                halving_end: all.1,
+                final_end: all.1,
+                end: all.1,
+            };
+        }
+        let finalists = FINALISTS + 1 + beside;
+        let final_runs = (finalists * ROUNDS_MIN) as f64 + EXPLAINED * ROUNDS_MIN as f64;
         let final_share = cost.share(0.5 * budget_seconds, final_runs);
         let search_runs = 2.5 * trials.max(1) as f64;
         let search_share = cost.share(0.25 * budget_seconds, search_runs);
@@ -97,21 +113,29 @@ mod tests {
 
     #[test]
     fn short_workloads_run_whole_and_long_ones_in_part() {
-        let short = Schedule::plan(cost(1.0), 600.0, 15);
+        let short = Schedule::plan(cost(1.0), 600.0, 15, 0);
         assert_eq!((short.search_share, short.final_share), (0.5, 1.0));
-        let long = Schedule::plan(cost(100.0), 600.0, 15);
+        let long = Schedule::plan(cost(100.0), 600.0, 15, 0);
         assert!(long.final_share < 0.2 && long.search_share <= long.final_share / 2.0, "{long:?}");
         assert!(long.search_share < long.halving_share && long.halving_share < long.final_share);
-        let endless = Schedule::plan(cost(f64::INFINITY), 1.0, 0);
+        let endless = Schedule::plan(cost(f64::INFINITY), 1.0, 1, 0);
         assert_eq!(endless.final_share, SHARE_MIN);
-        assert_eq!(Schedule::plan(Cost::default(), 600.0, 15).final_share, 1.0);
-        assert_eq!(Schedule::plan(cost(0.5), 1.0, 15).final_share, 1.0);
-        assert_eq!(Schedule::plan(cost(5.0), 1.0, 15).final_share, 0.1);
+        assert_eq!(Schedule::plan(Cost::default(), 600.0, 15, 0).final_share, 1.0);
+        assert_eq!(Schedule::plan(cost(0.5), 1.0, 15, 0).final_share, 1.0);
+        assert_eq!(Schedule::plan(cost(5.0), 1.0, 15, 0).final_share, 0.1);
+    }
+
+    #[test]
+    fn named_sets_alone_get_the_whole_budget() {
+        let plan = Schedule::plan(cost(20.0), 600.0, 0, 2);
+        assert_eq!((plan.final_share, plan.final_end), (1.0, 600.0));
+        let with_search = Schedule::plan(cost(20.0), 600.0, 15, 2);
+        assert!(with_search.final_share < Schedule::plan(cost(20.0), 600.0, 15, 0).final_share);
     }
 
     #[test]
     fn stages_end_in_order_within_the_budget() {
-        let plan = Schedule::plan(cost(2.0), 100.0, 15);
+        let plan = Schedule::plan(cost(2.0), 100.0, 15, 0);
         let ends = [plan.search_end, plan.halving_end, plan.final_end, plan.end];
         assert!(ends.windows(2).all(|pair| pair[0] < pair[1]) && plan.end == 100.0);
     }

@@ -31,6 +31,7 @@ pub struct Search<'a> {
     rng: StdRng,
     own: Rng,
     tried: BTreeSet<Setting>,
+    is_sweep: bool,
 }
 
 impl<'a> Search<'a> {
@@ -54,7 +55,30 @@ impl<'a> Search<'a> {
             rng: StdRng::seed_from_u64(seed),
             own: Rng::for_part(seed, 36),
             tried: BTreeSet::from([Setting::default()]),
+            is_sweep: false,
         }
+    }
+
+    /// Creates a search that returns `count` sets of a Latin hypercube (McKay et al., Technometrics
+    /// 1979) and no others: for each knob, its values are spread evenly over the sets, and then
+    /// shuffled. Equal sets and the default set are left out.
+    pub fn sweep(table: &'a KnobTable, count: usize, seed: u64) -> Search<'a> {
+        let mut own = Rng::for_part(seed, 37);
+        let mut sets = vec![Setting::default(); count];
+        for knob in table.knobs.iter().filter(|knob| !knob.levels.is_empty()) {
+            let mut places: Vec<usize> = (0..count).collect();
+            for last in (1..count).rev() {
+                places.swap(last, own.below(last as u64 + 1) as usize);
+            }
+            for (setting, place) in sets.iter_mut().zip(places) {
+                let level = &knob.levels[place * knob.levels.len() / count];
+                *setting = table.with(setting, knob, level);
+            }
+        }
+        let starts = sets.iter().map(|setting| table.fitted(setting)).collect();
+        let tried = BTreeSet::from([Setting::default()]);
+        let rng = StdRng::seed_from_u64(seed);
+        Search { table, starts, optimizers: Vec::new(), rng, own, tried, is_sweep: true }
     }
 
     /// Returns whether start sets are left.
@@ -69,6 +93,9 @@ impl<'a> Search<'a> {
             if self.tried.insert(start.clone()) {
                 return Some(start);
             }
+        }
+        if self.is_sweep {
+            return None;
         }
         for attempt in 0..REPEATS_MAX * 2 {
             let proposed = match attempt < REPEATS_MAX {
@@ -228,6 +255,24 @@ mod tests {
         assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 40);
         assert_eq!(first, sets(1));
         assert_ne!(first, sets(2));
+    }
+
+    #[test]
+    fn sweep_spreads_each_knob_evenly_and_stays_in_the_budget() {
+        let table = table();
+        let mut search = Search::sweep(&table, 40, 7);
+        let mut sets = Vec::new();
+        while let Some(set) = search.next(&Setting::default()) {
+            assert!(table.memory_bytes(&set) <= 64 << 20, "{set}");
+            sets.push(set);
+        }
+        assert!((30..=40).contains(&sets.len()), "{}", sets.len());
+        let block = &table.knobs[2];
+        for level in &block.levels {
+            let count = sets.iter().filter(|set| table.value(block, set) == level).count();
+            assert!((3..=7).contains(&count), "{level}: {count} of {}", sets.len());
+        }
+        assert!(!search.has_starts() && search.next(&Setting::default()).is_none());
     }
 
     #[test]

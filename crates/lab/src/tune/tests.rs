@@ -65,6 +65,8 @@ fn plan(seed: u64) -> Plan {
         budget_seconds: 2000.0,
         seed,
         write_share: 0.5,
+        beside: Vec::new(),
+        sweep: false,
     }
 }
 
@@ -226,4 +228,37 @@ fn engine_without_knobs_is_refused() {
     let table = KnobTable { engine: "bare".into(), ..KnobTable::default() };
     let error = tune(&table, &plan(1), &mut made_up(&planted, 1), &mut Trail::unkept(), &|| false);
     assert!(error.expect_err("no knobs").to_string().contains("bare has no knobs"));
+}
+
+#[test]
+fn named_sets_are_judged_in_the_rounds_of_the_finalists() {
+    let table = table();
+    let named = |text: &str| table.named(&[("compression".into(), text.into())]).expect("known");
+    let mut plan = plan(3);
+    plan.beside = vec![("plain".into(), named("none")), ("same".into(), named("snappy"))];
+    let mut runner = made_up(&planted, 3);
+    let outcome = tune(&table, &plan, &mut runner, &mut Trail::unkept(), &|| false).expect("runs");
+    let [plain, same] = &outcome.beside[..] else { panic!("{:?}", outcome.beside) };
+    let near = |found: Option<f64>, wanted: f64| (found.expect("rounds") - wanted).abs() < 0.05;
+    assert!(near(plain.judged.gain.map(|gain| gain.ratio), 0.2_f64.exp()), "{plain:?}");
+    assert!(near(same.judged.gain.map(|gain| gain.ratio), 1.0), "{same:?}");
+    assert!(plain.best_over_it.expect("a finalist").ratio > 1.0, "{plain:?}");
+    assert_eq!(plain.best_workloads.len(), 2);
+    // Without trials only the named sets run.
+    plan.trials = 0;
+    let outcome = tune(&table, &plan, &mut runner, &mut Trail::unkept(), &|| false).expect("runs");
+    assert!(outcome.trials.is_empty() && outcome.finalists.is_empty());
+    assert_eq!((outcome.recommended, outcome.beside.len()), (None, 2));
+}
+
+#[test]
+fn sweep_finds_a_set_that_is_as_good_as_the_search() {
+    let table = table();
+    let mut plan = plan(5);
+    (plan.sweep, plan.trials, plan.budget_seconds) = (true, 60, 20_000.0);
+    let mut runner = made_up(&planted, 5);
+    let outcome = tune(&table, &plan, &mut runner, &mut Trail::unkept(), &|| false).expect("runs");
+    assert!(outcome.trials.len() > 40, "{}", outcome.trials.len());
+    let best = outcome.recommended.expect(&outcome.verdict);
+    assert_eq!(best.setting.0["compression"], "none", "{}", best.setting);
 }

@@ -31,6 +31,10 @@ pub struct Plan {
     pub seed: u64,
     /// Share of writes in the workloads, from 0 to 1.
     pub write_share: f64,
+    /// Named sets to measure in the same rounds as the finalists.
+    pub beside: Vec<(String, Setting)>,
+    /// Whether the search is a Latin hypercube of `trials` sets.
+    pub sweep: bool,
 }
 
 /// A tuning in progress.

@@ -196,7 +196,7 @@ impl DbInner {
         }
         drop(versions);
         let ranges = files.iter().map(|file| (&file.info.smallest[..], &file.info.largest[..]));
-        writer.show_ingest(seqno, ranges.filter(|_| tree.id == 0), self);
+        writer.show_ingest(seqno, tree.id, ranges, self);
         Ok(places.levels)
     }
 }

@@ -25,7 +25,7 @@ impl CommitHooks for Broken {
     fn missed_deadline(&self) -> Error {
         Error::new(ErrorKind::Busy, "the deadline has passed")
     }
-    fn publish_hints(&self, _: Arc<Hints>) {}
+    fn publish_hints(&self, _: u32, _: Arc<Hints>) {}
     fn request_hint_search(&self, _: Vec<u8>) {}
     fn close_log(&self, _: LogWriter) {}
     fn wait_recovered(&self, _: Option<Instant>) -> Result<()> {
@@ -51,6 +51,7 @@ fn committer() -> Committer {
         unlogged: false,
         next_log_requested: false,
         hints: HintKeeper::new(KeyOrder::Bytewise, &Thresholds::default()),
+        tree_hints: Default::default(),
         oracle: CommitOracle::new(Arc::default(), 0),
         poisoned: None,
         visible: Arc::new(Visible::new(0)),
@@ -69,7 +70,7 @@ fn lock_precedes_writers_that_arrive_later() {
         fn missed_deadline(&self) -> Error {
             Error::new(ErrorKind::Busy, "the deadline has passed")
         }
-        fn publish_hints(&self, _: Arc<Hints>) {}
+        fn publish_hints(&self, _: u32, _: Arc<Hints>) {}
         fn request_hint_search(&self, _: Vec<u8>) {}
         fn close_log(&self, _: LogWriter) {}
         fn wait_recovered(&self, _: Option<Instant>) -> Result<()> {

@@ -102,3 +102,23 @@ impl StreamedValueWriter {
         Ok((self.pointer, self.file.finish()?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemFs;
+
+    #[test]
+    fn a_value_that_becomes_too_long_is_refused() {
+        let fs = MemFs::new();
+        let create = |name: &str, key: &[u8]| {
+            StreamedValueWriter::create(&*fs, Path::new(name), (7, 9), key)
+        };
+        let mut writer = create("/7.val", b"k").unwrap();
+        writer.pointer.value_bytes = VALUE_BYTES_MAX as u32 - 1;
+        writer.write(b"x").unwrap();
+        let error = writer.write(b"y").unwrap_err();
+        assert!(error.message().contains("1073741824"), "{error}");
+        assert!(create("/8.val", &vec![0; STORED_KEY_BYTES_MAX + 1]).is_err());
+    }
+}

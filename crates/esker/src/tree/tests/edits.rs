@@ -44,8 +44,8 @@ fn slice() -> impl Strategy<Value = AddedSlice> {
                     content_hash: n[8],
                     expiring,
                     expires_ms,
-                    ingested: (n[0] % 3 == 0).then_some(n[6] >> 8),
-                    values: if n[0] % 3 == 1 { two_references(n) } else { Vec::new() },
+                    ingested: [0, 3].contains(&(n[0] % 4)).then_some(n[6] >> 8),
+                    values: if n[0] % 2 == 1 { two_references(n) } else { Vec::new() },
                 };
                 AddedFile::New { number, info }
             }

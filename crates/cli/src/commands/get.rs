@@ -98,10 +98,11 @@ fn copy(
     let mut progress = Progress::new("get", Some(value.len_bytes()), Count::Bytes);
     let (mut bytes, mut done) = (vec![0; 64 << 10], 0);
     loop {
-        let read = value.read(&mut bytes).map_err(|error| match error.downcast::<esker::Error>() {
-            Ok(error) => Failure::Engine(error),
-            Err(error) => Failure::of(ErrorKind::Io, format!("cannot read the value: {error}")),
-        })?;
+        let read =
+            value.read(&mut bytes).map_err(|error| match error.downcast::<esker::Error>() {
+                Ok(error) => Failure::Engine(error),
+                Err(error) => Failure::of(ErrorKind::Io, format!("cannot read the value: {error}")),
+            })?;
         if read == 0 {
             return Ok(());
         }

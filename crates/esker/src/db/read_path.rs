@@ -137,11 +137,7 @@ impl DbInner {
     }
 
     /// Returns a reader of the value of `key` now.
-    pub fn reader_at(
-        &self,
-        of: Option<InKeyspace<'_>>,
-        key: &[u8],
-    ) -> Result<Option<ValueReader>> {
+    pub fn reader_at(&self, of: Option<InKeyspace<'_>>, key: &[u8]) -> Result<Option<ValueReader>> {
         self.check_open()?;
         let view = self.read_state.load();
         let Some(view) = state_of(&view, of) else { return Ok(None) };

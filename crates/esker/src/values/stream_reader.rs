@@ -100,12 +100,7 @@ impl ValueFileReader {
     ///
     /// # Errors
     /// `Corruption` when the piece is damaged, `Io`. `out` is empty then.
-    pub fn read_piece(
-        &self,
-        pointer: &ValuePointer,
-        number: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
+    pub fn read_piece(&self, pointer: &ValuePointer, number: u64, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         if number >= pointer.pieces() {
             return Ok(());

@@ -431,9 +431,8 @@ fn random_streamed_values_equal_a_model() {
         let mut rng = SplitMix64::new(seed);
         let mut model: BTreeMap<(usize, Vec<u8>), Vec<u8>> = BTreeMap::new();
         let spaces = |db: &Db| {
-            ["default", "one", "two"].map(|name| {
-                db.keyspace(name, &KeyspaceOptions::default()).unwrap()
-            })
+            ["default", "one", "two"]
+                .map(|name| db.keyspace(name, &KeyspaceOptions::default()).unwrap())
         };
         let mut held: [Keyspace; 3] = spaces(&db);
         for step in 0..300_u64 {

@@ -209,8 +209,7 @@ impl DbInner {
         if !has_slots || last.seqno > ingested || last.seqno <= self.last_logged_ingest()? {
             return Ok(());
         }
-        let is_of_last =
-            |table: &names::KeptTable| table.seqno == last.seqno && !table.is_values;
+        let is_of_last = |table: &names::KeptTable| table.seqno == last.seqno && !table.is_values;
         let of_last = kept.iter().filter(|(table, _)| is_of_last(table));
         let record = IngestRecord {
             seqno: last.seqno,
@@ -246,9 +245,12 @@ mod tests {
         let parsed = names::parse_kept_table(name).unwrap();
         assert!(!parsed.is_values);
         assert_eq!((parsed.seqno, parsed.keyspace, parsed.tree, parsed.table), (300, 7, 1, 12));
-        for foreign in
-            ["ingested-300-7-1", "ingested-300-7-1-12-", "ingested-03-7-1-12", "ingested--7-1-12.val"]
-        {
+        for foreign in [
+            "ingested-300-7-1",
+            "ingested-300-7-1-12-",
+            "ingested-03-7-1-12",
+            "ingested--7-1-12.val",
+        ] {
             assert_eq!(names::parse_kept_table(foreign), None, "{foreign}");
         }
     }

@@ -7,7 +7,7 @@
 .PHONY: gotest go-bench
 .PHONY: nodetest node-bench npm-pack
 .PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
-.PHONY: pybench manylinux sdist
+.PHONY: pybench manylinux sdist format-check
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
@@ -53,6 +53,9 @@ crash-long:  ## twenty times as much, and kill -9
 
 proof:  ## histories of transactions and plain operations, judged by adya and porcupine; needs Go
 	scripts/proof.sh
+
+format-check: ## this tree and the release before use the same stores of format version 1 in turn
+	scripts/format.sh
 
 kills:  ## COUNT (10000) processes killed while they use stores, judged from outside
 	scripts/torture.sh kills

@@ -121,6 +121,10 @@ program bindings/c/tests/esker.c -L"$out" -lesker
 program bindings/c/tests/esker.c "${static[@]}"
 program bindings/c/tests/feed.c -L"$out" -lesker -lpthread
 program bindings/c/tests/feed.c "${static[@]}"
+for name in encryption follower; do
+    program "bindings/c/tests/$name.c" -L"$out" -lesker
+    program "bindings/c/tests/$name.c" "${static[@]}"
+done
 for example in bindings/c/examples/*.c; do
     program "$example" -L"$out" -lesker
     program "$example" "${static[@]}"

@@ -74,7 +74,7 @@ test)
     (cd "$package" && node_modules/.bin/tsc --noEmit --strict --target es2022 --module node16 \
         --moduleResolution node16 --types node test/types.ts) >&2
     names=("$@")
-    [ $# = 0 ] && names=(suite own abuse random exits streams feed cookbook)
+    [ $# = 0 ] && names=(suite own abuse random exits streams feed copies cookbook)
     tests "${names[@]}"
     ;;
 bench)

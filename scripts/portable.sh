@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
 # Tests the portable half of the engine (`--cfg esker_portable`): files through the standard library
-# alone, no memory maps, neither rustix nor libc. The short form runs a part of the integration
-# tests. FULL=yes runs all tests, Clippy, and a check of the code for macOS and for
-# Windows, where their standard libraries are installed.
+# alone, no memory maps, neither rustix nor libc. The short form runs a part of the integration tests.
+# FULL=yes runs all tests, Clippy, and a check of the code for macOS and for Windows, where their
+# standard libraries are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# Cargo ignores RUSTFLAGS when this variable is set.
-unset CARGO_ENCODED_RUSTFLAGS
-export RUSTFLAGS="--cfg esker_portable ${RUSTFLAGS:-}"
+export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc/portable.sh
 export RUSTDOCFLAGS="--cfg esker_portable ${RUSTDOCFLAGS:-}"
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/portable
 
 # Only a compression may bring libc: the C code of LZ4 has its types.
 tree=$(cargo tree --package esker --edges normal --no-default-features --prefix none)

@@ -4,9 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export SCHEDULES="${SCHEDULES:-10000}" SEED="${SEED:-1}"
-# A folder of its own: what is built with other flags is built anew.
-export RUSTFLAGS="${RUSTFLAGS:-} --cfg esker_shuttle"
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/schedules"
+export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc/shuttle.sh
 cargo test --quiet --no-run --package esker --features internals --test schedules --lib
 cargo test --package esker --features internals --test schedules
 cargo test --package esker --features internals --lib -- schedules_

@@ -62,7 +62,7 @@ func (db *DB) Backup(ctx context.Context, path string, options *BackupOptions) (
 }
 
 // Backups returns the backups in the backup directory path, oldest first. Of the options, which may
-// be nil, only the file system counts. ErrNotFound if there is no such directory.
+// be nil, only the file system and the key count. ErrNotFound if there is no such directory.
 func Backups(path string, options *Options) ([]BackupInfo, error) {
 	var backups []BackupInfo
 	state := cgo.NewHandle(&backups)
@@ -90,8 +90,8 @@ func PruneBackups(path string, keep int, options *Options) (removed uint64, err 
 
 // Restore creates a store in the directory into, which must not exist, from the backup number in
 // the backup directory path, or from the newest one if number is 0. It reads every table back, and
-// returns the number of the backup. Of the options, which may be nil, the file system and the key
-// orders count. ErrNotFound if there is no such backup, ErrCorruption if it is damaged. When ctx
+// returns the number of the backup. Of the options, which may be nil, the file system, the key and the
+// key orders count. ErrNotFound if there is no such backup, ErrCorruption if it is damaged. When ctx
 // ends first, it returns its error, and the work goes on.
 func Restore(ctx context.Context, path string, number uint64, into string,
 	options *Options) (restored uint64, err error) {

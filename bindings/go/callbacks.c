@@ -87,6 +87,10 @@ static uint64_t now_ms(void *state) {
 	return eskerGoNow((uintptr_t)state);
 }
 
+static uint8_t give_key(void *state, const char *name, uint8_t *key, char **named, char **reason) {
+	return eskerGoGiveKey((uintptr_t)state, (char *)name, key, named, reason);
+}
+
 static void visit_name(void *state, const uint8_t *text, size_t len) {
 	eskerGoVisitName((uintptr_t)state, (void *)text, len);
 }
@@ -127,6 +131,10 @@ int32_t esker_go_add_listener(esker_options_t *options, uintptr_t state, char **
 
 int32_t esker_go_set_clock(esker_options_t *options, uintptr_t state, char **message) {
 	return esker_options_set_clock(options, (void *)state, destroy, now_ms, message);
+}
+
+int32_t esker_go_set_key_source(esker_options_t *options, uintptr_t state, char **message) {
+	return esker_options_set_key_source(options, (void *)state, destroy, give_key, message);
 }
 
 int32_t esker_go_visit_names(const esker_db_t *db, uintptr_t state, char **message) {

@@ -13,6 +13,7 @@ int32_t esker_go_add_compaction_filter(esker_options_t *options, uintptr_t state
 int32_t esker_go_set_filter(esker_options_t *options, uintptr_t state, char **message);
 int32_t esker_go_add_listener(esker_options_t *options, uintptr_t state, char **message);
 int32_t esker_go_set_clock(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_set_key_source(esker_options_t *options, uintptr_t state, char **message);
 int32_t esker_go_visit_names(const esker_db_t *db, uintptr_t state, char **message);
 int32_t esker_go_visit_backups(const char *path, const esker_options_t *options, uintptr_t state,
 	char **message);

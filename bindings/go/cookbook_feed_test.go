@@ -4,7 +4,9 @@ package esker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,6 +49,76 @@ func Example_loading() {
 	// Output:
 	// 1000
 	// green <nil>
+}
+
+func Example_encrypted() {
+	dir, remove := exampleDir()
+	defer remove()
+	path, file := filepath.Join(dir, "db"), filepath.Join(dir, "key")
+	check(os.WriteFile(file, []byte(strings.Repeat("5a", 32)), 0o600)) // openssl rand -hex 32 >key
+	options := &esker.Options{Key: esker.KeyFile(file)}
+	db, err := esker.Open(path, options)
+	check(err)
+	check(db.Put([]byte("card"), []byte("4929 0000 0000 6")))
+	check(db.Close())
+
+	// Keys of a key service have names. The name is empty for a new store.
+	next := &esker.Options{Key: esker.KeyFunc(func(name string) (esker.MasterKey, error) {
+		return esker.MasterKey{Name: "2027", Bytes: []byte("0123456789abcdef0123456789abcdef")}, nil
+	})}
+	report, err := esker.Rekey(path, options, next) // writes only the file KEYS
+	fmt.Println(report.To, err)
+	_, err = esker.Open(path, options)
+	fmt.Println(errors.Is(err, esker.ErrInvalidArgument))
+	db, err = esker.Open(path, next)
+	check(err)
+	defer db.Close()
+	card, _, err := db.Get([]byte("card"))
+	fmt.Printf("%s %v\n", card, err)
+	// The tables get the new data key when they are rewritten.
+	check(db.CompactRange(context.Background(), nil, nil))
+	// Output:
+	// 2027 <nil>
+	// true
+	// 4929 0000 0000 6 <nil>
+}
+
+func Example_following() {
+	dir, remove := exampleDir()
+	defer remove()
+	path := filepath.Join(dir, "db")
+	writer, err := esker.Open(path, nil)
+	check(err)
+	check(writer.Put([]byte("orders"), []byte("1")))
+
+	// In another process:
+	follower, err := esker.Follow(path, nil)
+	check(err)
+	defer follower.Close()
+	check(follower.CatchUpEvery(100 * time.Millisecond))
+
+	check(writer.Put([]byte("orders"), []byte("2")))
+	snapshot, position, err := writer.SnapshotWithPosition()
+	check(err)
+	check(snapshot.Close())
+	check(follower.WaitFor(context.Background(), position))
+	view, err := follower.DB() // once for each request: a view never changes
+	check(err)
+	defer view.Close()
+	orders, _, err := view.Get([]byte("orders"))
+	fmt.Printf("%s %v\n", orders, err)
+
+	_, err = follower.Promote()
+	fmt.Println(errors.Is(err, esker.ErrLocked)) // the writer lives
+	check(writer.Close())
+	promoted, err := follower.Promote()
+	check(err)
+	defer promoted.Close()
+	fmt.Println(promoted.Put([]byte("orders"), []byte("3")))
+	// Output:
+	// 2 <nil>
+	// true
+	// <nil>
 }
 
 func Example_staging() {

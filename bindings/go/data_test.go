@@ -237,6 +237,7 @@ func TestBackups(t *testing.T) {
 	isKind(t, err, esker.ErrInvalidArgument)
 	other := ok[*esker.DB](t)(esker.Open(restored, nil))
 	equal(t, pairs(t, other.Range(nil, nil)), "\x00=v \x01=v ")
+	must(t, db.UpgradeFormat(2))
 	must(t, db.Checkpoint(background, filepath.Join(dir, "checkpoint")))
 	isKind(t, db.Checkpoint(background, restored), esker.ErrInvalidArgument)
 	must(t, other.Close())

@@ -55,12 +55,17 @@ func open(path string, options *Options, call func(*C.char, *C.esker_options_t, 
 	if err != nil {
 		return nil, err
 	}
+	return newDB(c, options.callsGo()), nil
+}
+
+// newDB returns the store of a handle. The program has called a function that calls a caller of this.
+func newDB(c *C.esker_db_t, callsGo bool) *DB {
 	db := &DB{}
-	db.c, db.callsGo = c, options.callsGo()
+	db.c, db.callsGo = c, callsGo
 	db.space.db = db
-	db.guard = newGuard("a store", func() { C.esker_db_destroy(c); freeUnused() }, true, 2)
+	db.guard = newGuard("a store", func() { C.esker_db_destroy(c); freeUnused() }, true, 3)
 	runtime.AddCleanup(db, collected, db.guard)
-	return db, nil
+	return db
 }
 
 // withOptions calls a function with a path and options.
@@ -94,7 +99,7 @@ func (db *DB) Close() error {
 }
 
 // Remove removes a store that is not open: its files, then the directory if it is empty. Of the
-// options, which may be nil, the file system and the key orders count.
+// options, which may be nil, the file system, the key and the key orders count.
 func Remove(path string, options *Options) error {
 	return withOptions(path, options, func(path *C.char, o *C.esker_options_t,
 		message **C.char) C.int32_t {
@@ -146,6 +151,15 @@ func (db *DB) Checkpoint(ctx context.Context, path string) error {
 		return named(path, func(path *C.char, message **C.char) C.int32_t {
 			return C.esker_checkpoint(db.c, path, message)
 		})
+	})
+}
+
+// UpgradeFormat raises the format version of the store to to: 2 is the newest one. A store keeps the
+// version with which it was created (option format_version), and earlier releases can open it, until
+// this is called. Afterwards they refuse it. The version cannot be lowered.
+func (db *DB) UpgradeFormat(to uint32) error {
+	return db.wait(context.Background(), func(m **C.char) C.int32_t {
+		return C.esker_upgrade_format(db.c, C.uint32_t(to), m)
 	})
 }
 

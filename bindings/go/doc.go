@@ -20,16 +20,16 @@
 //
 // # Use by many goroutines
 //
-// A DB, a Keyspace, a Snapshot and a Runtime may be used by many goroutines at once. An Iterator, a
+// A DB, a Keyspace, a Snapshot, a Follower and a Runtime may be used by many goroutines at once. An Iterator, a
 // Transaction and a Batch may be used by one at a time: a second one waits, or gets
 // ErrInvalidArgument. Close may be called during other calls. Those that began before it complete;
 // later ones fail with ErrClosed.
 //
 // # Closing
 //
-// Stores, snapshots, iterators, transactions, change feeds, comparisons and sorted writers must be
-// closed. They keep versions, files or the lock of the directory. If one is collected as garbage without Close, it is freed, and a warning is
-// logged; see SetLeakWarning and SetLeakTracking.
+// Stores, snapshots, iterators, transactions, change feeds, followers, comparisons and sorted writers
+// must be closed. They keep versions, files or the lock of the directory. If one is collected as garbage
+// without Close, it is freed, and a warning is logged; see SetLeakWarning and SetLeakTracking.
 //
 // # Errors
 //

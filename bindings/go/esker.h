@@ -1,7 +1,7 @@
 /* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
  *
  * Ownership:
- *  1. An object returned by an esker_*_create function, by esker_open or by
+ *  1. An object returned by an esker_*_create function, by esker_open, esker_follow or
  *     esker_transaction_begin is freed once, by the function of the same type that ends in
  *     _destroy, and a keyspace and a slot by esker_keyspace_close and esker_slot_close. Freeing NULL does nothing. The store may be
  *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
@@ -19,10 +19,10 @@
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
  *     crash. A freed handle must not be used.
  *
- * Threads: a store may be used by many threads at once, as may a snapshot and a keyspace; options,
+ * Threads: a store may be used by many threads at once, as may a snapshot, a keyspace and a follower; options,
  * batches, iterators, feeds, diffs, sorted writers and transactions by one at a time. A transaction checks that: a call during a
  * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
- * (comparators, filters, merge operators, compaction filters, clocks) are called from any thread,
+ * (comparators, filters, merge operators, compaction filters, sources of keys, clocks) are called from any thread,
  * by several at once, and listeners by one at a time. They must not throw or jump out, and must not use the store they are called
  * for: its functions then fail with ESKER_INVALID_ARGUMENT.
  *
@@ -242,6 +242,9 @@
 // Result of the source of a bulk load: it failed; nothing is to be loaded.
 #define ESKER_SOURCE_FAILED -1
 
+// Length of a master key, in bytes.
+#define ESKER_KEY_BYTES 32
+
 // Operations applied atomically. A batch may be used by one thread at a time.
 typedef struct esker_batch_t esker_batch_t;
 
@@ -255,6 +258,10 @@ typedef struct esker_db_t esker_db_t;
 // A comparison of two stores. It holds the files and memtables of both as they were at its creation.
 // It may be used by one thread at a time, and freed before or after the stores.
 typedef struct esker_diff_t esker_diff_t;
+
+// A follower of a store that another process writes. Many threads may call functions on it
+// concurrently, except `esker_follower_destroy`.
+typedef struct esker_follower_t esker_follower_t;
 
 // An iterator over the keys of a keyspace. It reads the state at its creation, or the given
 // snapshot, or a transaction. It may be used by one thread at a time, and freed before or after
@@ -614,6 +621,40 @@ typedef struct {
 // read before the next call.
 typedef int32_t (*esker_source_t)(void*, const uint8_t**, size_t*, const uint8_t**, size_t*);
 
+// Gives a master key: state, the name of the key that is needed (NULL: the key of a new store), the
+// place for its `ESKER_KEY_BYTES` bytes, the place for its name, and the place for a reason. Returns 1
+// if it has stored the bytes. It may then store a name, a UTF-8 string of 1 to 64 bytes allocated with
+// `malloc`; without one the key is named by its fingerprint. Returns 0 if it has no such key: it may
+// then store a reason, a UTF-8 string allocated with `malloc`.
+typedef uint8_t (*esker_key_source_t)(void*, const char*, uint8_t*, char**, char**);
+
+// Result of `esker_rekey`. Later versions may add fields at the end.
+typedef struct {
+  // Number of data keys that files of the store still need, without the new one.
+  uint64_t data_keys;
+  // Number of data keys that no file needed, and that were removed.
+  uint64_t removed_data_keys;
+  // Name of the master key before.
+  char from[65];
+  // Name of the master key now.
+  char to[65];
+} esker_rekey_report_t;
+
+// How far a follower is behind. Later versions may add fields at the end.
+typedef struct {
+  // Position of the newest view: the sequence number of the last operation that it shows.
+  uint64_t position;
+  // Sequence number of the last operation that the store has now.
+  uint64_t newest;
+  // Number of sequence numbers between the two.
+  uint64_t operations;
+  // Time since the begin of the last catch-up that did not fail, in milliseconds. The newest view
+  // shows every write that was older than this.
+  uint64_t age_ms;
+  // `ESKER_OK`, or the code with which the last catch-up failed.
+  int32_t error_code;
+} esker_follower_lag_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -797,6 +838,15 @@ int32_t esker_approximate_size(const esker_db_t *db,
 
 // Creates a second store with the same content in `path`, by hard links. `path` must not exist.
 int32_t esker_checkpoint(const esker_db_t *db, const char *path, char **message);
+
+// Raises the format version of the store to `to`: 2 is the newest one. A store keeps the version with
+// which it was created (option `format_version`), and earlier releases can open it, until this is
+// called. Afterwards they refuse it. The version cannot be lowered. `esker_openmetrics` has the
+// present one. A crash leaves the old or the new version. Fails with `ESKER_INVALID_ARGUMENT` if `to`
+// is unknown or older than the version of the store.
+int32_t esker_upgrade_format(const esker_db_t *db,
+                             uint32_t to,
+                             char **message);
 
 // Changes an option of the open store. Fails if the option is fixed at open.
 int32_t esker_set_option(const esker_db_t *db, const char *name, const char *value, char **message);
@@ -1691,8 +1741,8 @@ int32_t esker_backup(const esker_db_t *db,
                      char **message);
 
 // Calls `visit` for each backup in the backup directory `path`, oldest first. Of the `options`,
-// which may be NULL, only the file system is used. Fails with `ESKER_NOT_FOUND` if there is no
-// such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
+// which may be NULL, only the file system and the key are used. Fails with `ESKER_NOT_FOUND` if
+// there is no such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
 int32_t esker_backups(const char *path,
                       const esker_options_t *options,
                       void *state,
@@ -1701,9 +1751,9 @@ int32_t esker_backups(const char *path,
 
 // Removes the oldest backups in the backup directory `path` until `keep` are left. The remaining
 // backups stay complete. Sets `*removed` to the number of removed backups; it may be NULL. Of the
-// `options`, which may be NULL, only the file system is used. Fails with `ESKER_INVALID_ARGUMENT`
-// if `keep` is 0 or the directory has other content, and with `ESKER_NOT_FOUND` if there is no
-// such directory.
+// `options`, which may be NULL, only the file system and the key are used. Fails with
+// `ESKER_INVALID_ARGUMENT` if `keep` is 0 or the directory has other content, and with
+// `ESKER_NOT_FOUND` if there is no such directory.
 int32_t esker_prune_backups(const char *path,
                             const esker_options_t *options,
                             size_t keep,
@@ -1713,7 +1763,7 @@ int32_t esker_prune_backups(const char *path,
 // Creates a store in the directory `into`, which must not exist, from the backup `number` in the
 // backup directory `path`, or from the newest backup if `number` is 0. Every table is read back
 // and compared. Sets `*restored` to the number of the backup; it may be NULL. Of the `options`,
-// which may be NULL, only the file system and the key orders are used. Fails with
+// which may be NULL, only the file system, the key and the key orders are used. Fails with
 // `ESKER_NOT_FOUND` if there is no such backup, with `ESKER_INVALID_ARGUMENT` if `into` exists,
 // and with `ESKER_CORRUPTION` if the backup is damaged.
 int32_t esker_restore(const char *path,
@@ -1991,7 +2041,8 @@ void esker_diff_destroy(esker_diff_t *diff);
 
 // Creates a writer of the table file `path`, which must not exist. Several writers can run at the
 // same time, also in other processes. The file has the key order, compression, block size and filter
-// of the `options`, which may be NULL; only the key order must be the one of the store.
+// of the `options`, which may be NULL; only the key order must be the one of the store. The file is not
+// encrypted, also if the options have a key: an ingest into an encrypted store encrypts it.
 int32_t esker_sorted_writer_create(const char *path,
                                    const esker_options_t *options,
                                    esker_sorted_writer_t **writer,
@@ -2090,6 +2141,143 @@ int32_t esker_keyspace_bulk_load(const esker_keyspace_t *keyspace,
                                  esker_source_t next,
                                  esker_ingest_report_t **report,
                                  char **message);
+
+// Sets the key of the stores that are opened, created, copied or followed with the options: a master
+// key of `ESKER_KEY_BYTES` bytes, or of twice as many hexadecimal digits with blanks or newlines
+// around them. It replaces an earlier key or source of keys. The bytes are copied.
+//
+// A store with a key is encrypted: all its files except `LOCK` and `KEYS`, which has the data keys,
+// wrapped by the master key. The names, sizes and times of files stay visible. The log is written by
+// system calls, also with `wal_io=mmap`. Copies (`esker_checkpoint`, `esker_fork`, `esker_backup`,
+// `esker_restore`) are encrypted under the same master key. Without the master key nothing can be
+// read any more.
+//
+// An opening fails with `ESKER_INVALID_ARGUMENT` if the key does not open the store; the message has
+// the names of both keys. It fails so too if the store is encrypted and the options have no key, or
+// the options have a key and the store is not encrypted. This function fails with
+// `ESKER_INVALID_ARGUMENT` if `key` is no key.
+int32_t esker_options_set_key(esker_options_t *options,
+                              const uint8_t *key,
+                              size_t key_len,
+                              char **message);
+
+// Does the same as `esker_options_set_key`, with the key in the file `path`. The file is read at each
+// opening, so a missing or wrong file is a failure of the opening. Nobody else should be able to read
+// it.
+int32_t esker_options_set_key_file(esker_options_t *options,
+                                   const char *path,
+                                   char **message);
+
+// Does the same as `esker_options_set_key`, with keys that the function `give` returns, for example
+// from a key service. It is called when a store is opened, created or copied, not for each file, from
+// any thread and on several at once. It must return, must not throw or jump out, and must not use the
+// store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Its arguments are valid only during
+// the call. A failure of it is a failure of the opening with `ESKER_INVALID_ARGUMENT` and its reason.
+//
+// Each call receives `state`. `destructor`, which may be NULL, receives `state` once: after the options
+// and every store that was opened with them are freed, from any thread, or at once if this call fails.
+int32_t esker_options_set_key_source(esker_options_t *options,
+                                     void *state,
+                                     esker_destructor_t destructor,
+                                     esker_key_source_t give,
+                                     char **message);
+
+// Changes the master key of the encrypted store in the directory `path`, which must not be open: from
+// the key of `options` to that of `new_options`. Only the file `KEYS` is written, so the call takes
+// milliseconds. A crash leaves the store with the one or the other key. Sets `*report`, which must be
+// freed with `esker_free`; `report` may be NULL.
+//
+// The old master key opens nothing afterwards. New files get a new data key. Existing files keep
+// theirs until merges rewrite them; `esker_compact_range` rewrites the tables. Copies have a `KEYS` of
+// their own, under the master key of the time at which they were made, so a backup into an existing
+// directory of backups needs a rekey of its newest backup too.
+//
+// Fails with `ESKER_NOT_FOUND` if there is no store, with `ESKER_LOCKED` while it is open, and with
+// `ESKER_INVALID_ARGUMENT` if it is not encrypted, the key of `options` does not open it, or one of the
+// options has no key. Nothing is changed then.
+int32_t esker_rekey(const char *path,
+                    const esker_options_t *options,
+                    const esker_options_t *new_options,
+                    esker_rekey_report_t **report,
+                    char **message);
+
+// Follows the store in the directory `path`, which may be open for writing in another process or in
+// this one, or in none. A follower writes nothing, takes no lock, and never makes the writer wait. The
+// `options`, which may be NULL, must have the key, the key orders and the merge operators of the store.
+// The follower is freed with `esker_follower_destroy`.
+//
+// `esker_follower_db` returns a view: the store at one moment. The first view is of the time of this
+// call; `esker_follower_catch_up` and `esker_follower_catch_up_every` make newer ones. A view shows
+// every write that returned before its catch-up began, and none after that: a batch or an ingest as a
+// whole or not at all. Writes with `ESKER_DURABILITY_NONE` appear when they are flushed.
+//
+// Fails with `ESKER_NOT_FOUND` if there is no store, and otherwise as `esker_open_read_only`.
+int32_t esker_follow(const char *path,
+                     const esker_options_t *options,
+                     esker_follower_t **follower,
+                     char **message);
+
+// Frees a follower and ends its thread. Its views stay open. No other call may be running on it.
+void esker_follower_destroy(esker_follower_t *follower);
+
+// Sets `*db` to a handle of the newest view: a store that is open read-only and never changes, also
+// when the follower catches up. It is freed with `esker_db_destroy`, before or after the follower. It
+// keeps what it needs, also files that the writer has removed. Keyspaces, snapshots and iterators
+// belong to their view, as to any other store.
+int32_t esker_follower_db(const esker_follower_t *follower,
+                          esker_db_t **db,
+                          char **message);
+
+// Returns the position of the newest view: the sequence number of the last operation that it shows, as
+// in the change feed; 0 for NULL.
+uint64_t esker_follower_position(const esker_follower_t *follower);
+
+// Makes the newest view show what the store has now, and sets `*position` to its position; it may be
+// NULL. Reads only what was added since the last call. A call that finds nothing new makes no view.
+//
+// Fails with `ESKER_CORRUPTION` if a file is damaged, and with `ESKER_INCOMPATIBLE` if a keyspace has a
+// key order that the options lack, or another store has taken the place of this one. The newest view is
+// then as before, and the call can be repeated.
+int32_t esker_follower_catch_up(const esker_follower_t *follower,
+                                uint64_t *position,
+                                char **message);
+
+// Lets a thread catch up whenever `interval_ms` milliseconds have passed since its last catch-up. The
+// thread ends with the follower. A further call changes the interval. `esker_follower_lag` has the
+// failure of the last catch-up. Fails with `ESKER_INVALID_ARGUMENT` if the interval is 0.
+int32_t esker_follower_catch_up_every(const esker_follower_t *follower,
+                                      uint64_t interval_ms,
+                                      char **message);
+
+// Waits until the newest view shows the operation with the sequence number `position`, for at most
+// `wait_ms_max` milliseconds, and catches up meanwhile. Sets `*shown` to 1 if it does, or to 0 after
+// that time. So a program that has written to the store in another process, and knows the position from
+// `esker_snapshot_create_with_position`, reads its own writes. Fails as `esker_follower_catch_up`.
+int32_t esker_follower_wait_for(const esker_follower_t *follower,
+                                uint64_t position,
+                                uint64_t wait_ms_max,
+                                uint8_t *shown,
+                                char **message);
+
+// Sets `*lag` to how far the newest view is behind the store; it must be freed with `esker_free`. Sets
+// `*error` to the message of the last catch-up if it failed, which must be freed with `esker_free`, or
+// to NULL; `error` may be NULL. Reads the logs from the position of the view on, and takes nothing
+// over. Fails as `esker_follower_catch_up`.
+int32_t esker_follower_lag(const esker_follower_t *follower,
+                           esker_follower_lag_t **lag,
+                           char **error,
+                           char **message);
+
+// Opens the store for writing, when its writer has ended or was killed, and sets `*db` to its handle.
+// Every write that the writer has acknowledged is in the store, as after any other opening. The
+// follower and its views stay readable, and follow the opened store from then on.
+//
+// Fails with `ESKER_LOCKED` while the writer lives, with `ESKER_INCOMPATIBLE` if the directory has
+// another store now, with `ESKER_CORRUPTION` if the opened store lacks writes that the newest view
+// shows, because a crash of the machine lost them, and otherwise as `esker_open`.
+int32_t esker_follower_promote(const esker_follower_t *follower,
+                               esker_db_t **db,
+                               char **message);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -43,7 +43,8 @@ type SortedFile struct {
 
 // NewSortedWriter creates the file path, which must not exist. The file has the key order,
 // compression, block size and filter of the options, which may be nil; only the key order must be the
-// one of the store.
+// one of the store. The file is not encrypted, also with a key: the ingest into an encrypted store
+// encrypts it.
 func NewSortedWriter(path string, options *Options) (*SortedWriter, error) {
 	var c *C.esker_sorted_writer_t
 	err := withOptions(path, options, func(path *C.char, o *C.esker_options_t,

@@ -412,7 +412,7 @@ func TestListeners(t *testing.T) {
 func TestPanicOfAListenerIsLogged(t *testing.T) {
 	var output bytes.Buffer
 	var mutex sync.Mutex
-	log.SetOutput(writer(func(text []byte) (int, error) {
+	log.SetOutput(writeFunc(func(text []byte) (int, error) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		return output.Write(text)
@@ -435,9 +435,9 @@ func TestPanicOfAListenerIsLogged(t *testing.T) {
 	}
 }
 
-type writer func([]byte) (int, error)
+type writeFunc func([]byte) (int, error)
 
-func (w writer) Write(text []byte) (int, error) { return w(text) }
+func (w writeFunc) Write(text []byte) (int, error) { return w(text) }
 
 func TestListenerGetsTheErrorOfAnEvent(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")

@@ -30,6 +30,9 @@ type Options struct {
 	// limit on background writes. The store's own settings for these have no effect. The functions of
 	// a store occupy a thread of the runtime, so they must not wait for another store of it.
 	Runtime *Runtime
+	// Key, if not nil, is where the master key of encrypted stores comes from: KeyBytes, KeyFile or
+	// KeyFunc. A store that is created with a key is encrypted, and opened only with that key.
+	Key *Key
 	// Comparator is the key order of the keyspace default. Nil is bytewise order. It never changes.
 	Comparator *Comparator
 	// Comparators are orders that other keyspaces may name.
@@ -139,6 +142,7 @@ type functions struct {
 	policy     *FilterPolicy
 	listener   Listener
 	clock      func() time.Time
+	key        func(name string) (MasterKey, error)
 }
 
 // state returns the state that C passes to the functions, until it calls eskerGoDestroy.
@@ -182,6 +186,11 @@ func (o *Options) fill(c *C.esker_options_t) error {
 		}
 		C.esker_options_set_runtime(c, o.Runtime.c)
 		o.Runtime.guard.leave()
+	}
+	if o.Key != nil {
+		if err := o.Key.set(c); err != nil {
+			return err
+		}
 	}
 	if err := o.addFunctions(c); err != nil {
 		return err
@@ -274,7 +283,7 @@ func (o *Options) addFunctions(c *C.esker_options_t) error {
 func (o *Options) callsGo() bool {
 	return o != nil && (o.Comparator != nil || len(o.Comparators) > 0 ||
 		len(o.MergeOperators) > 0 || len(o.CompactionFilters) > 0 || o.FilterPolicy != nil ||
-		len(o.Listeners) > 0 || o.Clock != nil)
+		len(o.Listeners) > 0 || o.Clock != nil || o.Key != nil && o.Key.give != nil)
 }
 
 // Memory is a file system in memory, for tests and caches. Its stores are lost once it was closed

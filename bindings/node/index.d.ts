@@ -54,7 +54,91 @@ export interface EngineOptions {
   [name: string]: unknown
 }
 
-export interface OpenOptions extends AbstractOpenOptions, EngineOptions {
+/** A master key: 32 bytes, or 64 hexadecimal digits. */
+export type KeyData = string | Uint8Array
+
+/** A key with a name, which is not secret. The bytes must be 32. */
+export interface NamedKey {
+  key: Uint8Array
+  name: string
+}
+
+/** Where the key of an encrypted database comes from. */
+export interface KeyOptions {
+  /**
+   * The key: a database that is created with one is encrypted, and opened only with it. A function is
+   * called before each opening with the name of the key; `undefined` for a new database.
+   */
+  key?: KeyData | ((name: string | undefined) => KeyData | NamedKey | Promise<KeyData | NamedKey>) | undefined
+  /** A file with the key, which is read at each opening. Nobody else should be able to read it. */
+  keyFile?: string | undefined
+}
+
+/** What a change of a key did. */
+export interface RekeyReport {
+  /** Names of the keys before and now. */
+  from: string
+  to: string
+  /** Number of data keys that files still need, and of those that were removed. */
+  dataKeys: number
+  removedDataKeys: number
+}
+
+/** What a database did. The other fields depend on the kind: numbers, texts, `error`, `options`. */
+export interface DatabaseEvent {
+  /** Such as `opened`, `flush_ended`, `stall_began` or `closed`. */
+  kind: string
+  /** The event as a sentence. */
+  text: string
+  error?: EskerError
+  options?: Record<string, string>
+  [field: string]: unknown
+}
+
+/** Options of a runtime. Sizes are numbers of bytes or texts such as `'64MiB'`. */
+export interface RuntimeOptions {
+  /** Limit on memtables, cache, filters and indexes of all databases. */
+  memoryBudgetBytes?: number | string | undefined
+  cacheSizeBytes?: number | string | undefined
+  cachePolicy?: 's3fifo' | 'sieve' | 'clock' | 'lru' | 'none' | undefined
+  threadsMax?: number | undefined
+  /** Limit on what flushes and compactions write. Default: 0, no limit. */
+  backgroundBytesPerSecond?: number | string | undefined
+}
+
+/** What the databases of a runtime use. */
+export interface RuntimeMetrics {
+  stores: number
+  threads: number
+  budgetBytes: number
+  memtableBytes: number
+  memtableLimitBytes: number
+  tablesBytes: number
+  cacheBytes: number
+  cacheCapacityBytes: number
+  backgroundBytes: number
+}
+
+/** Threads, memory and background writes that databases of one thread of JavaScript share. */
+export class Runtime {
+  constructor (options?: RuntimeOptions | undefined)
+  metrics (): RuntimeMetrics
+  /** Frees the runtime, which lives on as long as its databases. */
+  close (): void
+}
+
+/** Options that say who is told of events, and what is shared. */
+export interface ObserveOptions {
+  /**
+   * Gets each event, later and in order. It keeps no process alive. Beyond 10,000 events that wait for
+   * it, events are dropped. What it throws becomes a warning of the process.
+   */
+  listener?: ((event: DatabaseEvent) => void) | undefined
+  /** The runtime that the database shares with others. */
+  runtime?: Runtime | undefined
+}
+
+export interface OpenOptions extends AbstractOpenOptions, EngineOptions, KeyOptions, ObserveOptions {
   /** Opens the database for reads only. Default: `false`. */
   readOnly?: boolean | undefined
   /**
@@ -64,7 +148,7 @@ export interface OpenOptions extends AbstractOpenOptions, EngineOptions {
   shared?: boolean | undefined
 }
 
-export interface DatabaseOptions<K, V> extends AbstractDatabaseOptions<K, V>, EngineOptions {
+export interface DatabaseOptions<K, V> extends AbstractDatabaseOptions<K, V>, EngineOptions, KeyOptions, ObserveOptions {
   createIfMissing?: boolean | undefined
   errorIfExists?: boolean | undefined
   readOnly?: boolean | undefined
@@ -403,6 +487,55 @@ export class Transaction<K = string, V = string> extends TransactionPart<K, V> {
   popSavepoint (): Promise<void>
 }
 
+/** How far a follower is behind. Positions are sequence numbers, as in the change feed. */
+export interface FollowerLag {
+  /** The last operation that the newest view shows, and the last one that the database has. */
+  position: number
+  newest: number
+  /** Number of sequence numbers between them. */
+  operations: number
+  /** Time since the begin of the last catch-up that did not fail, in milliseconds. */
+  age: number
+  /** Why the last catch-up failed, as a sentence. */
+  error: string | undefined
+}
+
+/** Encodings of a view or a promoted database. Default: those of `follow`. */
+export interface ViewOptions<K, V> {
+  keyEncoding?: GetOptions<K, V>['keyEncoding']
+  valueEncoding?: GetOptions<K, V>['valueEncoding']
+}
+
+/**
+ * A read replica of a database that another process writes, from `EskerLevel.follow`. It writes nothing,
+ * and never makes the writer wait.
+ */
+export class Follower {
+  private constructor ()
+  get location (): string
+  /** Position of the newest view. */
+  get position (): number
+  /**
+   * Returns the newest view: an open database that never changes and accepts no writes. Take it once for
+   * each request, and close it.
+   */
+  db<K = string, V = string> (options?: ViewOptions<K, V> | undefined): Promise<EskerLevel<K, V>>
+  /** Makes the newest view show what the database has now. Returns its position. */
+  catchUp (): Promise<number>
+  /** Lets a thread catch up whenever so many milliseconds have passed. */
+  catchUpEvery (interval: number): void
+  /**
+   * Waits until the newest view shows a position, at most `timeout` milliseconds (default: for ever).
+   * Returns whether it does. A close ends the wait with an error.
+   */
+  waitFor (position: number, timeout?: number): Promise<boolean>
+  lag (): Promise<FollowerLag>
+  /** Opens the database for writing, when its writer has ended. `LEVEL_LOCKED` while it lives. */
+  promote<K = string, V = string> (options?: ViewOptions<K, V> | undefined): Promise<EskerLevel<K, V>>
+  /** Ends its thread and its waits. Views and promoted databases stay open. */
+  close (): Promise<void>
+}
+
 /** A database. */
 export class EskerLevel<K = string, V = string> extends Part<K, V> {
   /**
@@ -453,6 +586,12 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
   compactAll (): Promise<void>
   /** Makes a copy of the database in a new directory. */
   checkpoint (directory: string): Promise<void>
+  /**
+   * Raises the format version: 2 is the newest one. A database keeps the version with which it was
+   * created (option `format_version`), and earlier releases can open it, until this is called.
+   * Afterwards they refuse it. The version cannot be lowered.
+   */
+  upgradeFormat (to: number): Promise<void>
   /** Makes a backup. Returns its number. */
   backup (directory: string, options?: { takeOver?: boolean | undefined } | undefined): Promise<number>
   /** Reads and checks every byte. Returns the problems, one sentence each. */
@@ -465,15 +604,25 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
   option (name: string): string | undefined
   setOption (name: string, value: string | number | boolean): void
 
+  /** Follows a database that another process, or this one, writes. */
+  static follow (
+    location: string,
+    options?: (EngineOptions & KeyOptions & ViewOptions<any, any> & { runtime?: Runtime | undefined }) | undefined
+  ): Promise<Follower>
+  /**
+   * Changes the key of a database that is not open. Only the file `KEYS` is written. The tables keep their
+   * data keys until `compactAll` rewrites them. Copies keep the key of their time.
+   */
+  static rekey (location: string, options: KeyOptions, next: KeyOptions): Promise<RekeyReport>
   static destroy (location: string): Promise<void>
   /** Rebuilds a damaged database. Returns what was lost, one sentence each. */
-  static repair (location: string, options?: EngineOptions | undefined): Promise<string[]>
-  static backups (directory: string): Promise<number[]>
-  static pruneBackups (directory: string, keep: number): Promise<number[]>
+  static repair (location: string, options?: (EngineOptions & KeyOptions) | undefined): Promise<string[]>
+  static backups (directory: string, options?: KeyOptions | undefined): Promise<number[]>
+  static pruneBackups (directory: string, keep: number, options?: KeyOptions | undefined): Promise<number[]>
   static restore (
     directory: string,
     into: string,
-    options?: (EngineOptions & { number?: number | undefined }) | undefined
+    options?: (EngineOptions & KeyOptions & { number?: number | undefined }) | undefined
   ): Promise<void>
   /** Writes pairs, in ascending order of keys, to a new file for `ingest`. */
   static writeSorted (

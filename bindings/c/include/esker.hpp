@@ -11,7 +11,8 @@
 //    exception of a merge operator or a compaction filter is caught and becomes a failure of the
 //    read, or keeps the pair.
 // 5. A snapshot, an iterator, a keyspace, a transaction, a slot, a feed and a comparison may be
-//    destroyed before or after their store.
+//    destroyed before or after their store, and a view or a promoted store before or after its
+//    follower.
 //
 //     esker::Db db = esker::Db::open("fruit.db");
 //     db.put("apple", "red");
@@ -79,6 +80,14 @@ enum class Durability : int32_t {
     buffered = ESKER_DURABILITY_BUFFERED,
     // Survives a power loss.
     sync = ESKER_DURABILITY_SYNC,
+};
+
+// A master key of an encrypted store.
+struct MasterKey {
+    // `ESKER_KEY_BYTES` bytes.
+    std::string bytes;
+    // 1 to 64 bytes, which are not secret; the fingerprint of the key if there is none.
+    std::optional<std::string> name;
 };
 
 namespace detail {
@@ -191,6 +200,10 @@ struct Listening {
 
 struct Telling {
     std::function<uint64_t()> now_ms;
+};
+
+struct Giving {
+    std::function<MasterKey(std::optional<std::string_view>)> give;
 };
 
 struct Filtering {
@@ -363,9 +376,54 @@ public:
         return *this;
     }
 
+    // Sets the key of stores: 32 bytes, or 64 hexadecimal digits. Stores that are opened with it are
+    // encrypted. See `esker_options_set_key`.
+    Options& set_key(std::string_view key) {
+        detail::call(esker_options_set_key, handle_.get(), detail::bytes(key), key.size());
+        return *this;
+    }
+
+    // Sets the file with the key of stores, which is read at each opening.
+    Options& set_key_file(const std::string& path) {
+        detail::call(esker_options_set_key_file, handle_.get(), path.c_str());
+        return *this;
+    }
+
+    // Sets a function that returns the key of this name, or of a new store if there is no name. It is
+    // called from any thread when a store is opened, created or copied, and must not use the store. An
+    // exception of it is the reason for the failure of the opening.
+    Options& set_key_source(
+        std::function<MasterKey(std::optional<std::string_view> name)> give) {
+        auto* state = new detail::Giving{std::move(give)};
+        detail::call(esker_options_set_key_source, handle_.get(), static_cast<void*>(state),
+                     &detail::destroy_state<detail::Giving>, &Options::give);
+        return *this;
+    }
+
     const esker_options_t* handle() const noexcept { return handle_.get(); }
 
 private:
+    static uint8_t give(void* state, const char* name, uint8_t* place, char** named,
+                        char** why) noexcept {
+        try {
+            std::optional<std::string_view> wanted;
+            if (name != nullptr) wanted = name;
+            const MasterKey key = static_cast<detail::Giving*>(state)->give(wanted);
+            if (key.bytes.size() != ESKER_KEY_BYTES) {
+                *why = detail::reason("expected 32 bytes of a key, found another number");
+                return 0;
+            }
+            if (key.name) *named = detail::reason(key.name->c_str());
+            std::memcpy(place, key.bytes.data(), ESKER_KEY_BYTES);
+            return 1;
+        } catch (const std::exception& error) {
+            *why = detail::reason(error.what());
+        } catch (...) {
+            *why = detail::reason("the source of keys threw something that is no exception");
+        }
+        return 0;
+    }
+
     static void hear(void* state, const esker_event_t* event) noexcept {
         try {
             static_cast<detail::Listening*>(state)->listen(*event);
@@ -1281,6 +1339,8 @@ struct Stall {
     bool is_stopped = false;
 };
 
+class Follower;
+
 // An open store. Many threads may use it at once. It is closed when it is destroyed.
 class Db {
 public:
@@ -1296,6 +1356,8 @@ public:
         detail::call(esker_open_read_only, path.c_str(), options.handle(), &db);
         return Db(db);
     }
+    // Follows a store that another process writes, read-only.
+    static Follower follow(const std::string& path, const Options& options = Options());
 
     void put(std::string_view key, std::string_view value,
              Durability durability = Durability::store_default) {
@@ -1556,6 +1618,8 @@ public:
     void checkpoint(const std::string& path) {
         detail::call(esker_checkpoint, handle(), path.c_str());
     }
+    // Raises the format version of the store. Earlier releases refuse it from then on.
+    void upgrade_format(uint32_t to) { detail::call(esker_upgrade_format, handle(), to); }
     // Adds a backup to a directory, and returns its number.
     uint64_t backup(const std::string& path) {
         uint64_t number = 0;
@@ -1662,10 +1726,92 @@ public:
     const esker_db_t* handle() const noexcept { return handle_.get(); }
 
 private:
+    friend class Follower;
     explicit Db(esker_db_t* handle) : handle_(handle) {}
 
     detail::Owned<esker_db_t, esker_db_destroy> handle_;
 };
+
+// How far a follower is behind. Positions are sequence numbers, as in the change feed.
+struct FollowerLag {
+    // Of the last operation that the newest view shows.
+    uint64_t position = 0;
+    // Of the last operation that the store has now.
+    uint64_t newest = 0;
+    // Number of sequence numbers between the two.
+    uint64_t operations = 0;
+    // Time since the begin of the last catch-up that did not fail.
+    std::chrono::milliseconds age{};
+    // Why the last catch-up failed, if it did.
+    std::optional<Error> error;
+};
+
+// A follower of a store that another process writes, from `Db::follow`. Many threads may use it at once.
+class Follower {
+public:
+    // The newest view: a store open read-only, which never changes.
+    Db db() const {
+        esker_db_t* db = nullptr;
+        detail::call(esker_follower_db, handle_.get(), &db);
+        return Db(db);
+    }
+    // The position of the newest view.
+    uint64_t position() const noexcept { return esker_follower_position(handle_.get()); }
+    // Makes the newest view show what the store has now. Returns its position.
+    uint64_t catch_up() {
+        uint64_t position = 0;
+        detail::call(esker_follower_catch_up, handle_.get(), &position);
+        return position;
+    }
+    // Lets a thread catch up whenever this time has passed. It ends with the follower.
+    void catch_up_every(std::chrono::milliseconds interval) {
+        const auto interval_ms = static_cast<uint64_t>(std::max<int64_t>(interval.count(), 0));
+        detail::call(esker_follower_catch_up_every, handle_.get(), interval_ms);
+    }
+    // Catches up until the newest view shows `position`, for at most `longest`. Returns whether it does.
+    bool wait_for(uint64_t position, std::chrono::milliseconds longest) {
+        uint8_t shown = 0;
+        const auto wait_ms = static_cast<uint64_t>(std::max<int64_t>(longest.count(), 0));
+        detail::call(esker_follower_wait_for, handle_.get(), position, wait_ms, &shown);
+        return shown != 0;
+    }
+    // How far the newest view is behind the store.
+    FollowerLag lag() const {
+        esker_follower_lag_t* found = nullptr;
+        char* error = nullptr;
+        detail::call(esker_follower_lag, handle_.get(), &found, &error);
+        std::unique_ptr<esker_follower_lag_t, detail::Free> owned(found);
+        const std::string text = detail::taken(error);
+        if (!owned) throw std::bad_alloc();
+        FollowerLag lag;
+        lag.position = found->position;
+        lag.newest = found->newest;
+        lag.operations = found->operations;
+        lag.age = std::chrono::milliseconds(found->age_ms);
+        if (found->error_code != ESKER_OK) lag.error = Error(Code(found->error_code), text);
+        return lag;
+    }
+    // Opens the store for writing, when its writer has ended. Fails with `Code::locked` while it lives.
+    Db promote() {
+        esker_db_t* db = nullptr;
+        detail::call(esker_follower_promote, handle_.get(), &db);
+        return Db(db);
+    }
+
+    const esker_follower_t* handle() const noexcept { return handle_.get(); }
+
+private:
+    friend class Db;
+    explicit Follower(esker_follower_t* handle) : handle_(handle) {}
+
+    detail::Owned<esker_follower_t, esker_follower_destroy> handle_;
+};
+
+inline Follower Db::follow(const std::string& path, const Options& options) {
+    esker_follower_t* follower = nullptr;
+    detail::call(esker_follow, path.c_str(), options.handle(), &follower);
+    return Follower(follower);
+}
 
 // Compares two stores, or snapshots of them if these are not null: all keyspaces, or only one.
 inline Diff diff(const Db& old_db, const Db& new_db, const std::optional<std::string>& keyspace = {},
@@ -1696,6 +1842,28 @@ inline uint64_t restore(const std::string& path, const std::string& into, uint64
     uint64_t restored = 0;
     detail::call(esker_restore, path.c_str(), number, into.c_str(), options.handle(), &restored);
     return restored;
+}
+
+// Result of `rekey`.
+struct RekeyReport {
+    // Names of the master keys before and now.
+    std::string from;
+    std::string to;
+    // Number of data keys that files of the store still need, without the new one.
+    uint64_t data_keys = 0;
+    // Number of data keys that no file needed, and that were removed.
+    uint64_t removed_data_keys = 0;
+};
+
+// Changes the key of an encrypted store that is not open, from that of `options` to that of
+// `new_options`.
+inline RekeyReport rekey(const std::string& path, const Options& options,
+                         const Options& new_options) {
+    esker_rekey_report_t* made = nullptr;
+    detail::call(esker_rekey, path.c_str(), options.handle(), new_options.handle(), &made);
+    std::unique_ptr<esker_rekey_report_t, detail::Free> owned(made);
+    if (!owned) throw std::bad_alloc();
+    return {made->from, made->to, made->data_keys, made->removed_data_keys};
 }
 
 // The version of the library, such as "0.1.0".

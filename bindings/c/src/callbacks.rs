@@ -1,4 +1,5 @@
-//! Comparators, filters, merge operators and compaction filters implemented by C functions.
+//! Comparators, filters, merge operators, compaction filters and sources of keys implemented by C
+//! functions.
 //!
 //! Invariants:
 //! 1. The functions are called only while the object is alive, from any thread.
@@ -7,10 +8,12 @@
 //!    object is freed.
 
 use std::cmp::Ordering;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+use esker::encryption::{KeyError, KeyProvider, MASTER_KEY_BYTES, MasterKey};
 use esker::{CompactionFilter, Comparator, FilterDecision, FilterPolicy, MergeOperator};
 use esker_bindings::calling;
+use esker_bindings::encryption;
 use esker_bindings::parts::starts_and_lengths;
 
 use crate::failure::{Failure, Outcome};
@@ -463,5 +466,76 @@ impl CompactionFilter for CCompactionFilter {
         // The engine catches the unwinding, and takes it for a failure of the filter.
         self.decide(level, key, value)
             .unwrap_or_else(|why| std::panic::resume_unwind(Box::new(why)))
+    }
+}
+
+/// Gives a master key: state, the name of the key that is needed (NULL: the key of a new store), the
+/// place for its `ESKER_KEY_BYTES` bytes, the place for its name, and the place for a reason. Returns 1
+/// if it has stored the bytes. It may then store a name, a UTF-8 string of 1 to 64 bytes allocated with
+/// `malloc`; without one the key is named by its fingerprint. Returns 0 if it has no such key: it may
+/// then store a reason, a UTF-8 string allocated with `malloc`.
+pub type esker_key_source_t = Option<
+    unsafe extern "C" fn(
+        *mut c_void,
+        *const c_char,
+        *mut u8,
+        *mut *mut c_char,
+        *mut *mut c_char,
+    ) -> u8,
+>;
+
+/// A source of keys implemented in C.
+pub struct CKeySource {
+    state: State,
+    give: unsafe extern "C" fn(
+        *mut c_void,
+        *const c_char,
+        *mut u8,
+        *mut *mut c_char,
+        *mut *mut c_char,
+    ) -> u8,
+}
+
+impl CKeySource {
+    /// Takes ownership of `pointer`. `destructor` receives it at the end, also if this fails.
+    pub fn new(
+        pointer: *mut c_void,
+        destructor: esker_destructor_t,
+        give: esker_key_source_t,
+    ) -> Outcome<CKeySource> {
+        let state = State { pointer, destructor };
+        let give = give.ok_or_else(|| Failure::invalid("the function for the key is NULL"))?;
+        Ok(CKeySource { state, give })
+    }
+}
+
+impl KeyProvider for CKeySource {
+    fn master_key(&self, id: Option<&str>) -> Result<MasterKey, KeyError> {
+        // The name of a key has no zero byte.
+        let wanted = id.map(CString::new).transpose()?;
+        let wanted = wanted.as_ref().map_or(std::ptr::null(), |wanted| wanted.as_ptr());
+        let mut bytes = [0u8; MASTER_KEY_BYTES];
+        let (mut name, mut reason) = (std::ptr::null_mut::<c_char>(), std::ptr::null_mut());
+        // SAFETY: the function and the pointer belong together; the texts and places outlive the
+        // call. The name and the reason were allocated with `malloc` for this function, which frees
+        // both.
+        let key = calling::within(self, || unsafe {
+            let pointer = self.state.pointer;
+            let has =
+                (self.give)(pointer, wanted, bytes.as_mut_ptr(), &raw mut name, &raw mut reason);
+            let (name, reason) = (Given(name), Given(reason));
+            if has == 0 {
+                let why = match reason.0.is_null() {
+                    true => "the function has no such key".to_string(),
+                    false => CStr::from_ptr(reason.0).to_string_lossy().into_owned(),
+                };
+                return Err(KeyError::from(why));
+            }
+            let name = (!name.0.is_null()).then(|| CStr::from_ptr(name.0).to_str()).transpose()?;
+            encryption::given(&bytes, name)
+        });
+        bytes.fill(0);
+        std::hint::black_box(&bytes);
+        key
     }
 }

@@ -380,6 +380,9 @@ int main(int argc, char **argv) {
     esker_free(text);
     snprintf(other, sizeof other, "%s-copy", argv[1]);
     CHECK(esker_checkpoint(db, other, &message) == ESKER_OK);
+    CHECK(esker_upgrade_format(db, 2, &message) == ESKER_OK);
+    CHECK(esker_upgrade_format(db, 1, &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(strstr(message, "cannot be lowered") != NULL);
     CHECK(esker_verify(db, &message) == ESKER_OK);
     CHECK(esker_close(db, &message) == ESKER_OK);
     CHECK(esker_flush(db, &message) == ESKER_CLOSED);

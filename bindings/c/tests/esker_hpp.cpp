@@ -215,6 +215,7 @@ static void files(esker::Db& db, const std::string& path) {
     db.sync();
     db.wait_idle();
     db.verify();
+    db.upgrade_format(2);
     db.checkpoint(path + "-checkpoint");
     CHECK(db.backup(path + "-backups") == 1);
     db.set_option("cache_size_bytes", "1MiB");
@@ -390,6 +391,74 @@ static void loads(const esker::Options& options) {
     CHECK(failure([&] { other.ingest({"none.sst"}); }) != Code::internal);
 }
 
+// Encrypted stores: keys, refusals, another key. The name of a key is its fingerprint or its own.
+static void encryption(const std::string& path) {
+    esker::Options right, wrong, named;
+    right.set_key(std::string(32, '\x5a'));
+    wrong.set_key("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b\n");
+    esker::Db::open(path, right).put("k", "v");
+    CHECK(esker::Db::open(path, right).get("k") == "v"s);
+    CHECK(failure([&] { esker::Db::open(path, wrong); }) == Code::invalid_argument);
+    CHECK(failure([&] { esker::Db::open(path); }) == Code::invalid_argument);
+    CHECK(failure([&] { wrong.set_key("short"); }) == Code::invalid_argument);
+    CHECK(failure([&] {
+              esker::Db::open(path, esker::Options().set_key_file(path + "-no-file"));
+          }) == Code::invalid_argument);
+    std::string asked;
+    int behaviour = 0;
+    named.set_key_source([&](std::optional<std::string_view> name) {
+        asked = name.value_or("none");
+        if (behaviour == 1) throw std::runtime_error("the service is down");
+        if (behaviour == 2) throw 2;
+        return esker::MasterKey{std::string(behaviour == 3 ? 31 : 32, 'x'), "key 1"};
+    });
+    const esker::RekeyReport made = esker::rekey(path, right, named);
+    CHECK(asked == "none" && made.from.size() == 16 && made.to == "key 1");
+    CHECK(made.data_keys >= 1);
+    CHECK(failure([&] { esker::Db::open(path, right); }) == Code::invalid_argument);
+    CHECK(esker::Db::open(path, named).get("k") == "v"s && asked == "key 1");
+    const char* reasons[] = {"the service is down", "no exception", "32 bytes"};
+    for (const char* reason : reasons) {
+        ++behaviour;
+        try {
+            esker::Db::open(path, named);
+            CHECK(!"the source of keys must fail");
+        } catch (const esker::Error& error) {
+            CHECK(std::string(error.what()).find(reason) != std::string::npos);
+        }
+    }
+}
+
+// A follower of a store of this process: views, catch-ups, promotion.
+static void followers(const std::string& path) {
+    CHECK(failure([&] { esker::Db::follow(path); }) == Code::not_found);
+    auto writer = std::make_unique<esker::Db>(esker::Db::open(path));
+    writer->put("k", "1");
+    esker::Follower follower = esker::Db::follow(path);
+    esker::Db view = follower.db();
+    writer->put("k", "2");
+    const esker::FollowerLag lag = follower.lag();
+    CHECK(lag.operations == 1 && lag.newest == lag.position + 1 && !lag.error);
+    CHECK(lag.position == follower.position() && lag.age.count() >= 0);
+    CHECK(follower.catch_up() == lag.newest && follower.position() == lag.newest);
+    CHECK(follower.db().get("k") == "2"s && view.get("k") == "1"s);
+    CHECK(failure([&] { view.put("k", "3"); }) == Code::read_only);
+    CHECK(!follower.wait_for(lag.newest + 1, std::chrono::milliseconds(1)));
+    writer->put("k", "3");
+    CHECK(follower.wait_for(lag.newest + 1, std::chrono::minutes(10)));
+    follower.catch_up_every(std::chrono::milliseconds(1));
+    CHECK(failure([&] { follower.promote(); }) == Code::locked);
+    writer.reset();
+    esker::Db promoted = follower.promote();
+    promoted.put("k", "4");
+    while (follower.position() < lag.newest + 2) std::this_thread::yield();
+    CHECK(follower.db().get("k") == "4"s);
+    { esker::Follower ended = std::move(follower); }
+    CHECK(view.get("k") == "1"s && promoted.get("k") == "4"s);
+    view.close();
+    CHECK(failure([&] { view.get("k"); }) == Code::closed);
+}
+
 int main(int argc, char** argv) {
     if (argc != 2) return 2;
     const std::string path = argv[1];
@@ -464,6 +533,8 @@ int main(int argc, char** argv) {
     CHECK(text(reversed.scan()) == "b= a= ");
     CHECK(failure([&] { db.keyspace("bad", esker::KeyspaceOptions().set_compaction_filter("x")); }) ==
           Code::invalid_argument);
+    encryption(path + "-encrypted");
+    followers(path + "-followed");
     observed(memory);
     feeds(in_memory);
     forks(in_memory);

@@ -68,6 +68,7 @@ fn null_handles_return_error_from_esker_functions() {
         esker_compact_range(None, null(), 0, null(), 0);
         esker_approximate_size(None, null(), 0, null(), 0, None);
         esker_checkpoint(None, null());
+        esker_upgrade_format(None, 2);
         esker_set_option(None, null(), null());
         esker_verify(None);
         esker_put(None, null(), 0, null(), 0, 0);

@@ -11,7 +11,7 @@ use jni_sys::{jboolean, jbyteArray, jint, jlong, jlongArray};
 use crate::env::{Failure, Outcome, natives};
 use crate::handle::{Given, give, object, take};
 use crate::part::{Part, there, ttl};
-use crate::store::options;
+use crate::store::chosen;
 
 /// A writer, until its file is finished.
 pub struct Writer(Mutex<Option<SortedWriter>>);
@@ -34,7 +34,7 @@ natives! {
     fn Java_dev_esker_Native_sortedWriter(
         env, path: jbyteArray, packed: jbyteArray,
     ) -> jlong, 0; {
-        let writer = SortedWriter::create(env.text(path)?, &options(env, packed)?)?;
+        let writer = SortedWriter::create(env.text(path)?, &chosen(env, packed)?.options)?;
         Ok(give(Writer(Mutex::new(Some(writer)))))
     }
 

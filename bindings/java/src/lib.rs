@@ -9,7 +9,8 @@
 //! | `batch` | the packed form of a batch |
 //! | `snapshot`, `iter`, `transaction` | the objects of these names |
 //! | `feed`, `ingest` | the change feed, forks and comparisons; sorted files |
-//! | `backup` | checkpoints, backups, and work on stores that are not open |
+//! | `follower` | followers of stores that other processes write |
+//! | `backup` | checkpoints, backups, keys, and work on stores that are not open |
 //!
 //! Invariants:
 //! 1. A panic becomes an exception at each entry.
@@ -21,6 +22,7 @@ mod backup;
 mod batch;
 mod env;
 mod feed;
+mod follower;
 mod handle;
 mod ingest;
 mod iter;

@@ -5,8 +5,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use esker::fs::{Fs, OsFs};
 use esker::schema::METRICS;
 use esker::{Db, Options, Runtime, RuntimeOptions, built_in_merge_operator};
+use esker_bindings::encryption::{self, Key};
 use esker_bindings::handle::Handle;
 use jni_sys::{jboolean, jbyteArray, jlong, jlongArray};
 
@@ -22,9 +24,34 @@ impl Given for Shared {
     const NAME: &'static str = "runtime";
 }
 
-/// Returns the options of packed names and values. `merge_operator` names a built-in operator.
-pub fn options(env: Env, packed: jbyteArray) -> Outcome<Options> {
-    let mut options = Options::default();
+/// Options from Java.
+pub struct Chosen {
+    pub options: Options,
+    /// The key of an encrypted store.
+    pub key: Option<Key>,
+}
+
+impl Chosen {
+    /// Returns the file system of the store: an encrypting one with a key.
+    pub fn fs(&self) -> Arc<dyn Fs> {
+        encryption::file_system(OsFs::shared(), self.key.as_ref())
+    }
+
+    /// Sets the runtime with a number, which may be 0.
+    pub fn share(&mut self, runtime: jlong) -> Outcome<()> {
+        if runtime != 0 {
+            self.options.runtime = Some(object::<Shared>(runtime)?.0.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Returns the options of packed names and values. `merge_operator` names a built-in operator. No option
+/// of the engine has a point in its name, so these are of this interface: `encryption.key` (hexadecimal
+/// digits), `encryption.key_name` after it, and `encryption.key_file`.
+pub fn chosen(env: Env, packed: jbyteArray) -> Outcome<Chosen> {
+    let (mut options, mut bytes) = (Options::default(), Vec::new());
+    let mut key: Option<esker::Result<Key>> = None;
     for pair in env.texts(packed)?.chunks_exact(2) {
         let (name, value) = (pair[0].as_str(), pair[1].as_str());
         match name {
@@ -37,10 +64,26 @@ pub fn options(env: Env, packed: jbyteArray) -> Outcome<Options> {
                 })?;
                 options.merge_operator = Some(operator);
             }
+            "encryption.key" => {
+                bytes = decoded(value);
+                key = Some(encryption::of_bytes(&bytes));
+            }
+            "encryption.key_name" => {
+                let given = encryption::given(&bytes, Some(value));
+                let given = given.map_err(|error| Failure::invalid(error.to_string()))?;
+                key = Some(Ok(Arc::new(given)));
+            }
+            "encryption.key_file" => key = Some(Ok(encryption::of_file(value))),
             _ => options.set(name, value)?,
         }
     }
-    Ok(options)
+    Ok(Chosen { options, key: key.transpose()? })
+}
+
+/// Returns the bytes of hexadecimal digits that Java has made.
+fn decoded(digits: &str) -> Vec<u8> {
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).filter_map(pair).collect()
 }
 
 /// Returns a number for Java, which has no unsigned ones.
@@ -96,14 +139,12 @@ natives! {
     fn Java_dev_esker_Native_open(
         env, path: jbyteArray, packed: jbyteArray, runtime: jlong, is_read_only: jboolean,
     ) -> jlong, 0; {
-        let (path, mut options) = (env.text(path)?, options(env, packed)?);
-        if runtime != 0 {
-            options.runtime = Some(object::<Shared>(runtime)?.0.clone());
-        }
-        let path = Path::new(&path);
+        let (path, mut chosen) = (env.text(path)?, chosen(env, packed)?);
+        chosen.share(runtime)?;
+        let (fs, path) = (chosen.fs(), Path::new(&path));
         let db = match is_read_only {
-            true => Db::open_read_only(path, options)?,
-            false => Db::open(path, options)?,
+            true => Db::open_read_only_on(fs, path, chosen.options)?,
+            false => Db::open_on(fs, path, chosen.options)?,
         };
         Ok(give(Part { store: Arc::new(Handle::new(db)), keyspace: None, is_read_only }))
     }

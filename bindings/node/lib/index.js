@@ -8,10 +8,13 @@
 const fsp = require('node:fs/promises')
 const path = require('node:path')
 const binding = require('./binding')
+const { keyPairsOf, withoutKey } = require('./encryption')
 const { call, callLater, invalid, notOpen } = require('./errors')
 const { Changes, Diff, Slot, checkPosition, forkReportOf, lineageOf, slotsOf } = require('./feed')
+const { Follower } = require('./follower')
 const { loading } = require('./ingest')
 const { Keyspace } = require('./keyspace')
+const { Runtime, listenOf, runtimeOf } = require('./observe')
 const { nameOf, pairsOf } = require('./options')
 const { Pace } = require('./pace')
 const { Part, kPart, kSnapshot, kStore, partOf } = require('./part')
@@ -32,6 +35,8 @@ function checkLocation (location) {
 
 class EskerLevel extends Part {
   #location
+  // Makes the native part of a view or a promoted database.
+  #make
 
   constructor (location, options) {
     checkLocation(location)
@@ -58,15 +63,21 @@ class EskerLevel extends Part {
     return this.#location
   }
 
-  async _open (options) {
-    const { createIfMissing, errorIfExists, readOnly, shared, ...own } = options
+  async #openPart (options) {
+    const { createIfMissing, errorIfExists, readOnly, shared, listener, runtime, ...own } = options
+    const [listen, pool] = [listenOf(listener), runtimeOf(runtime)]
     if (createIfMissing && !readOnly) {
       await fsp.mkdir(path.dirname(path.resolve(this.#location)), { recursive: true })
     }
-    const pairs = pairsOf({ ...own, createIfMissing, errorIfExists })
-    const number = await callLater(
-      binding.openLater, this.#location, pairs, readOnly === true, shared === true
+    const pairs = pairsOf({ ...withoutKey(own), createIfMissing, errorIfExists })
+    pairs.push(...await keyPairsOf(own, this.#location))
+    return callLater(
+      binding.openLater, this.#location, pairs, readOnly === true, shared === true, pool, listen
     )
+  }
+
+  async _open (options) {
+    const number = await (this.#make === undefined ? this.#openPart(options) : this.#make())
     const ids = new Set([number])
     this[kStore] = { ids, pace: new Pace(), writes: new Writes(), loads: new Set() }
     this[kPart] = number
@@ -200,6 +211,13 @@ class EskerLevel extends Part {
     return this.#afterWrites(binding.checkpointLater, checkLocation(directory))
   }
 
+  async upgradeFormat (to) {
+    if (!Number.isInteger(to) || to < 0 || to > 0xffff_ffff) {
+      throw new TypeError('The format version must be an integer from 0 to 4294967295')
+    }
+    return this.#afterWrites(binding.upgradeFormatLater, to)
+  }
+
   async backup (directory, options) {
     return this.#afterWrites(binding.backupLater, checkLocation(directory), options?.takeOver === true)
   }
@@ -241,36 +259,73 @@ class EskerLevel extends Part {
     this.#now(binding.setOption, nameOf(name), String(value))
   }
 
+  // Followers.
+
+  static async follow (location, options) {
+    checkLocation(location)
+    const pool = runtimeOf(options?.runtime)
+    const { runtime, ...own } = withoutKey(options)
+    const pairs = [...pairsOf(own), ...await keyPairsOf(options, location)]
+    const number = await callLater(binding.followLater, location, pairs, pool)
+    return new Follower(number, location, async (make, encodings, isView) => {
+      const db = new EskerLevel(location, { ...options, ...encodings })
+      // A promoted database that was closed is opened as any other.
+      db.#make = isView
+        ? make
+        : async () => {
+          const part = await make()
+          db.#make = undefined
+          return part
+        }
+      try {
+        await db.open()
+      } catch (err) {
+        throw err.cause ?? err
+      }
+      return db
+    })
+  }
+
   // Stores that are not open.
+
+  static async rekey (location, options, next) {
+    const pairs = await keyPairsOf(options, checkLocation(location))
+    const [from, to, dataKeys, removed] = await callLater(
+      binding.rekeyLater, location, pairs, await keyPairsOf(next)
+    )
+    return { from, to, dataKeys: Number(dataKeys), removedDataKeys: Number(removed) }
+  }
 
   static async destroy (location) {
     return callLater(binding.destroyLater, checkLocation(location))
   }
 
   static async repair (location, options) {
-    return callLater(binding.repairLater, checkLocation(location), pairsOf(options))
+    const pairs = [...pairsOf(withoutKey(options)), ...await keyPairsOf(options, checkLocation(location))]
+    return callLater(binding.repairLater, location, pairs)
   }
 
-  static async backups (directory) {
-    return (await callLater(binding.backupsLater, checkLocation(directory))).map(Number)
+  static async backups (directory, options) {
+    const pairs = await keyPairsOf(options, checkLocation(directory))
+    return (await callLater(binding.backupsLater, directory, pairs)).map(Number)
   }
 
-  static async pruneBackups (directory, keep) {
+  static async pruneBackups (directory, keep, options) {
     if (!Number.isInteger(keep) || keep < 1) {
       throw invalid(`the number of backups to keep must be an integer of at least 1, not ${String(keep)}`)
     }
-    return (await callLater(binding.pruneBackupsLater, checkLocation(directory), keep)).map(Number)
+    const pairs = await keyPairsOf(options, checkLocation(directory))
+    return (await callLater(binding.pruneBackupsLater, directory, keep, pairs)).map(Number)
   }
 
   static async restore (directory, into, options) {
     const { number, ...own } = options ?? {}
-    return callLater(
-      binding.restoreLater, checkLocation(directory), number, checkLocation(into), pairsOf(own)
-    )
+    const pairs = [...pairsOf(withoutKey(own)), ...await keyPairsOf(own, checkLocation(directory))]
+    return callLater(binding.restoreLater, directory, number, checkLocation(into), pairs)
   }
 
   static async writeSorted (file, pairs, options) {
-    const own = pairsOf(options)
+    const own = pairsOf(withoutKey(options))
     const encode = pair => pair.map(toBuffer)
     const [made, entries, bytes] = await loading(pairs, encode, new Set(), load => (
       callLater(binding.writeSortedLater, checkLocation(file), own, load)
@@ -306,6 +361,8 @@ async function diff (old, now, options) {
 exports.EskerLevel = EskerLevel
 exports.Changes = Changes
 exports.Diff = Diff
+exports.Follower = Follower
+exports.Runtime = Runtime
 exports.Slot = Slot
 exports.diff = diff
 exports.Keyspace = Keyspace

@@ -21,7 +21,7 @@ use napi_derive::napi;
 
 use crate::errors::{closed, invalid};
 use crate::objects::{Object, Part, with};
-use crate::open::options_of;
+use crate::open::chosen_of;
 use crate::waits::in_a_thread;
 use crate::work::{Answer, Work, later};
 
@@ -160,7 +160,7 @@ pub fn write_sorted_later(
 ) -> napi::Result<JsObject<'_>> {
     let pairs = pairs_of(load)?;
     in_a_thread(env, move || {
-        let mut writer = SortedWriter::create(&path, &options_of(options)?)?;
+        let mut writer = SortedWriter::create(&path, &chosen_of(options)?.options)?;
         for pair in pairs {
             let (key, value) = pair?;
             writer.put(key, value)?;

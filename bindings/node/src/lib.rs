@@ -9,10 +9,11 @@
 //! | `shared.rs` | stores that several threads have open |
 //! | `reply.rs` | many pairs in one buffer |
 //! | `work.rs`, `waits.rs` | work in libuv's pool; work that may wait for locks |
-//! | `open.rs`, `read.rs`, `write.rs`, `iterator.rs`, `transaction.rs`, `maintenance.rs`, `feed.rs`, `ingest.rs` | the calls |
+//! | `open.rs`, `read.rs`, `write.rs`, `iterator.rs`, `transaction.rs`, `maintenance.rs`, `feed.rs`, `follower.rs`, `ingest.rs` | the calls |
+//! | `observe.rs` | listeners, and runtimes that stores share |
 //!
 //! Invariants:
-//! 1. No call runs JavaScript. What a call borrows of its thread's objects is free again when it
+//! 1. No call runs JavaScript: a listener is called later, by the thread's own loop. What a call borrows of its thread's objects is free again when it
 //!    returns.
 //! 2. Work outside of the thread of JavaScript owns its arguments. It touches no memory of
 //!    JavaScript.
@@ -23,10 +24,12 @@
 
 mod errors;
 mod feed;
+mod follower;
 mod ingest;
 mod iterator;
 mod maintenance;
 mod objects;
+mod observe;
 mod open;
 mod read;
 mod reply;

@@ -1,4 +1,4 @@
-//! Flushes, compactions, backups, metrics, checks and repairs.
+//! Flushes, compactions, backups, metrics, checks, repairs and changes of keys.
 //!
 //! Invariant: reports leave as JSON texts, whose names are those of the engine.
 
@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use esker::Db;
 use esker::backup::BackupOptions;
+use esker::fs::{Fs, OsFs};
 use esker::schema::OPTIONS;
+use esker_bindings::encryption;
 use napi::bindgen_prelude::{AsyncTask, Buffer};
 use napi_derive::napi;
 
 use crate::errors::invalid;
 use crate::objects::{Part, with};
-use crate::open::options_of;
+use crate::open::chosen_of;
 use crate::work::{Answer, Work, later};
 
 fn part_of(part: u32) -> napi::Result<Arc<Part>> {
@@ -75,6 +77,13 @@ pub fn checkpoint_later(part: u32, directory: String) -> napi::Result<AsyncTask<
     Ok(later(move || part.open()?.checkpoint(&directory).map(|()| Answer::Nothing)))
 }
 
+/// Raises the format version.
+#[napi]
+pub fn upgrade_format_later(part: u32, to: u32) -> napi::Result<AsyncTask<Work>> {
+    let part = part_of(part)?;
+    Ok(later(move || part.open()?.upgrade_format(to).map(|()| Answer::Nothing)))
+}
+
 /// Makes a backup. Returns its number.
 #[napi]
 pub fn backup_later(
@@ -90,20 +99,22 @@ pub fn backup_later(
     }))
 }
 
-/// Returns the numbers of the backups of a directory, as text.
+/// Returns the numbers of the backups of a directory, as text. Of the options only the key counts.
 #[napi]
-pub fn backups_later(directory: String) -> AsyncTask<Work> {
+pub fn backups_later(directory: String, options: Vec<String>) -> AsyncTask<Work> {
     later(move || {
-        let backups = Db::backups(&directory)?;
+        let backups = Db::backups_on(chosen_of(options)?.fs(), &directory)?;
         Ok(Answer::Texts(backups.iter().map(|backup| backup.number.to_string()).collect()))
     })
 }
 
-/// Removes all backups but the newest `keep`. Returns the numbers of the removed ones, as text.
+/// Removes all backups but the newest `keep`. Returns the numbers of the removed ones, as text. Of the
+/// options only the key counts.
 #[napi]
-pub fn prune_backups_later(directory: String, keep: u32) -> AsyncTask<Work> {
+pub fn prune_backups_later(directory: String, keep: u32, options: Vec<String>) -> AsyncTask<Work> {
     later(move || {
-        let report = Db::prune_backups(&directory, keep as usize)?;
+        let fs = chosen_of(options)?.fs();
+        let report = Db::prune_backups_on(fs, &directory, keep as usize)?;
         Ok(Answer::Texts(report.removed.iter().map(u64::to_string).collect()))
     })
 }
@@ -118,7 +129,9 @@ pub fn restore_later(
 ) -> AsyncTask<Work> {
     later(move || {
         let number = number.map(|number| number as u64);
-        Db::restore(&directory, number, &into, options_of(options)?).map(|_| Answer::Nothing)
+        let chosen = chosen_of(options)?;
+        let made = Db::restore_on(chosen.fs(), &directory, number, &into, chosen.options);
+        made.map(|_| Answer::Nothing)
     })
 }
 
@@ -135,15 +148,40 @@ pub fn verify_later(part: u32) -> napi::Result<AsyncTask<Work>> {
 /// Rebuilds a store. Returns what was lost, one sentence each.
 #[napi]
 pub fn repair_later(path: String, options: Vec<String>) -> AsyncTask<Work> {
-    later(move || Ok(Answer::Texts(Db::repair(&path, options_of(options)?)?.lost)))
+    later(move || {
+        let chosen = chosen_of(options)?;
+        Ok(Answer::Texts(Db::repair_on(chosen.fs(), &path, chosen.options)?.lost))
+    })
+}
+
+/// Returns the name of the key that opens a store or the newest backup of a directory, or nothing if it
+/// is not encrypted or does not exist.
+#[napi]
+pub fn wanted_key_later(path: String) -> AsyncTask<Work> {
+    later(move || {
+        let wanted = encryption::wanted(&(OsFs::shared() as Arc<dyn Fs>), path.as_ref())?;
+        Ok(wanted.map_or(Answer::Nothing, |name| Answer::Texts(vec![name])))
+    })
+}
+
+/// Changes the key of a store that is not open, from that of the options to that of the others. Returns
+/// the names of the keys before and now, and the numbers of data keys that are needed and that were
+/// removed.
+#[napi]
+pub fn rekey_later(path: String, options: Vec<String>, next: Vec<String>) -> AsyncTask<Work> {
+    later(move || {
+        let (from, to) = (chosen_of(options)?.key, chosen_of(next)?.key);
+        let made = encryption::rekey(OsFs::shared(), path.as_ref(), from.as_ref(), to.as_ref())?;
+        let numbers = [made.data_keys, made.removed_data_keys].map(|number| number.to_string());
+        Ok(Answer::Texts([made.from, made.to].into_iter().chain(numbers).collect()))
+    })
 }
 
 /// Removes a store. A missing one is not an error.
 #[napi]
 pub fn destroy_later(path: String) -> AsyncTask<Work> {
     later(move || {
-        let fs = esker::fs::OsFs::shared();
-        esker_bindings::removal::destroy(fs, path.as_ref()).map(|()| Answer::Nothing)
+        esker_bindings::removal::destroy(OsFs::shared(), path.as_ref()).map(|()| Answer::Nothing)
     })
 }
 

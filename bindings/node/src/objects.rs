@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use esker::diff::Diff;
-use esker::{Keyspace, Snapshot};
+use esker::{Keyspace, Runtime, Snapshot};
 use esker_bindings::handle::Opened;
 use napi::Env;
 use napi::bindgen_prelude::Buffer;
@@ -17,6 +17,7 @@ use napi_derive::napi;
 
 use crate::errors::{caught, closed, invalid};
 use crate::feed::Feed;
+use crate::follower::Follower;
 use crate::ingest::Load;
 use crate::iterator::Pairs;
 use crate::shared::Store;
@@ -55,6 +56,10 @@ pub enum Object {
     Diff(Arc<Mutex<Diff>>),
     /// A bulk load.
     Load(Arc<Load>),
+    /// A follower.
+    Follower(Arc<Follower>),
+    /// A runtime.
+    Runtime(Runtime),
 }
 
 /// What a thread of JavaScript shares with Rust.
@@ -155,6 +160,22 @@ impl Shared {
         match self.find(number) {
             Some(Object::Load(load)) => Ok(load),
             _ => Err(closed("bulk load")),
+        }
+    }
+
+    /// Returns a follower.
+    pub fn follower(&self, number: u32) -> esker::Result<&Arc<Follower>> {
+        match self.find(number) {
+            Some(Object::Follower(follower)) => Ok(follower),
+            _ => Err(closed("follower")),
+        }
+    }
+
+    /// Returns a runtime.
+    pub fn runtime(&self, number: u32) -> esker::Result<&Runtime> {
+        match self.find(number) {
+            Some(Object::Runtime(runtime)) => Ok(runtime),
+            _ => Err(closed("runtime")),
         }
     }
 

@@ -1,16 +1,19 @@
 //! Opening and closing of stores, and their keyspaces and snapshots.
 //!
 //! Invariant: a name of an option is one of the option table, or `merge_operator`, or of a
-//! keyspace's time to live, `ttl_ms`.
+//! keyspace's time to live, `ttl_ms`, or of a key ([`chosen_of`]).
 
 use std::sync::Arc;
 
+use esker::fs::{Fs, OsFs};
 use esker::{Db, KeyspaceOptions, Options, built_in_merge_operator};
+use esker_bindings::encryption::{self, Key};
 use napi::bindgen_prelude::AsyncTask;
 use napi_derive::napi;
 
-use crate::errors::invalid;
+use crate::errors::{caught, invalid};
 use crate::objects::{Object, Part, with};
+use crate::observe::{Listen, Listener};
 use crate::shared::Store;
 use crate::work::{Answer, Work, later};
 use crate::write;
@@ -26,40 +29,86 @@ fn each(
     })
 }
 
-/// Returns the options of a store.
-pub fn options_of(pairs: Vec<String>) -> esker::Result<Options> {
-    let mut options = Options::default();
-    each(pairs, |name, value| match name {
-        "merge_operator" => {
-            options.merge_operator = Some(built_in_merge_operator(value).ok_or_else(|| {
-                invalid(format!("{value} is not the name of a built-in merge operator"))
-            })?);
-            Ok(())
-        }
-        _ => options.set(name, value),
-    })?;
-    options.validate()?;
-    Ok(options)
+/// Options from JavaScript.
+pub struct Chosen {
+    pub options: Options,
+    /// The key of an encrypted store.
+    pub key: Option<Key>,
 }
 
-/// Opens a store; with `shared`, the one that other threads have open. Returns the number of its
-/// default keyspace.
+impl Chosen {
+    /// Returns the file system of the store: an encrypting one with a key.
+    pub fn fs(&self) -> Arc<dyn Fs> {
+        encryption::file_system(OsFs::shared(), self.key.as_ref())
+    }
+
+    /// Sets the runtime with this number, if there is one. In the thread of JavaScript.
+    pub fn share(&mut self, runtime: Option<u32>) -> napi::Result<()> {
+        let Some(number) = runtime else { return Ok(()) };
+        self.options.runtime = Some(with(|shared| Ok(shared.runtime(number)?.clone()))?);
+        Ok(())
+    }
+}
+
+/// Returns the options of a store. No option of the engine has a point in its name, so these are of
+/// this interface: `encryption.key` (hexadecimal digits), `encryption.key_name` after it, and
+/// `encryption.key_file`.
+pub fn chosen_of(pairs: Vec<String>) -> esker::Result<Chosen> {
+    let (mut options, mut bytes) = (Options::default(), Vec::new());
+    let mut key: Option<esker::Result<Key>> = None;
+    each(pairs, |name, value| {
+        match name {
+            "merge_operator" => {
+                options.merge_operator = Some(built_in_merge_operator(value).ok_or_else(|| {
+                    invalid(format!("{value} is not the name of a built-in merge operator"))
+                })?);
+            }
+            "encryption.key" => {
+                bytes = decoded(value);
+                key = Some(encryption::of_bytes(&bytes));
+            }
+            "encryption.key_name" => {
+                let given = encryption::given(&bytes, Some(value));
+                key = Some(Ok(Arc::new(given.map_err(|error| invalid(error.to_string()))?)));
+            }
+            "encryption.key_file" => key = Some(Ok(encryption::of_file(value))),
+            _ => options.set(name, value)?,
+        }
+        Ok(())
+    })?;
+    options.validate()?;
+    Ok(Chosen { options, key: key.transpose()? })
+}
+
+/// Returns the bytes of hexadecimal digits that JavaScript has made.
+fn decoded(digits: &str) -> Vec<u8> {
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).filter_map(pair).collect()
+}
+
+/// Opens a store; with `shared`, the one that other threads have open. `runtime` is the number of a
+/// runtime, and `listener` gets the events. Returns the number of the default keyspace.
 #[napi]
 pub fn open_later(
     path: String,
     options: Vec<String>,
     read_only: bool,
     shared: bool,
+    runtime: Option<u32>,
+    listener: Option<Listen>,
 ) -> napi::Result<AsyncTask<Work>> {
+    let mut chosen = caught(|| chosen_of(options))?;
+    chosen.share(runtime)?;
+    chosen.options.listeners.extend(listener.map(Listener::shared));
     Ok(later(move || {
-        let options = options_of(options)?;
+        let fs = chosen.fs();
         let store = match (read_only, shared) {
             (true, true) => {
                 return Err(invalid("a database is opened either shared or read-only"));
             }
-            (true, false) => Store::own(Db::open_read_only(&path, options)?),
-            (false, true) => Store::share(path.as_ref(), options)?,
-            (false, false) => Store::own(Db::open(&path, options)?),
+            (true, false) => Store::own(Db::open_read_only_on(fs, &path, chosen.options)?),
+            (false, true) => Store::share(fs, path.as_ref(), chosen.options)?,
+            (false, false) => Store::own(Db::open_on(fs, &path, chosen.options)?),
         };
         let part = Part { store: Arc::new(store), keyspace: None };
         Ok(Answer::Object(Object::Part(Arc::new(part))))

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use esker::fs::Fs;
 use esker::{Db, Options};
 use esker_bindings::handle::{Handle, Opened};
 
@@ -44,7 +45,7 @@ impl Store {
 
     /// Opens a store, or shares the one that other threads have open. Its options are those of the
     /// first opening.
-    pub fn share(path: &Path, options: Options) -> esker::Result<Store> {
+    pub fn share(fs: Arc<dyn Fs>, path: &Path, options: Options) -> esker::Result<Store> {
         let mut entries = entries();
         let real = path.canonicalize().ok();
         let is_closed = AtomicBool::new(false);
@@ -58,7 +59,7 @@ impl Store {
             entry.users += 1;
             return Ok(Store { handle: entry.handle.clone(), is_closed, shared: Some(real) });
         }
-        let db = Db::open(path, options)?;
+        let db = Db::open_on(fs, path, options)?;
         let real = path.canonicalize().unwrap_or_else(|_| db.path().to_path_buf());
         let handle = Arc::new(Handle::new(db));
         entries.insert(real.clone(), Entry { handle: handle.clone(), users: 1 });

@@ -1,6 +1,6 @@
 // Checked by `tsc --noEmit --strict` against index.d.ts. It is not run.
 
-import { Changes, Difference, EskerLevel, EskerError, Keyspace, Slot, Transaction, diff } from '..'
+import { Changes, Difference, EskerLevel, EskerError, Follower, Keyspace, Runtime, Slot, Transaction, diff } from '..'
 
 async function texts (): Promise<void> {
   const db = new EskerLevel('place', { memoryBudgetBytes: 1 << 26, compression: 'zstd' })
@@ -99,4 +99,25 @@ async function feeds (): Promise<void> {
   void [position, id, entries]
 }
 
-void [texts, objects, feeds]
+async function copies (): Promise<void> {
+  const runtime = new Runtime({ memoryBudgetBytes: '64MiB', threadsMax: 3 })
+  const stores: number = runtime.metrics().stores
+  const db = new EskerLevel('place', {
+    runtime,
+    key: async name => ({ key: new Uint8Array(32), name: name ?? 'k1' }),
+    listener: event => { const text: string = event.text; void text }
+  })
+  const follower: Follower = await EskerLevel.follow('place', { keyFile: 'key' })
+  const shown: boolean = await follower.waitFor(1, 100)
+  const view: EskerLevel<string, { n: number }> = await follower.db<string, { n: number }>({ valueEncoding: 'json' })
+  const behind: number = (await follower.lag()).operations
+  const name: string = (await EskerLevel.rekey('place', { key: '5a' }, { keyFile: 'key' })).to
+  // @ts-expect-error A key is no number.
+  await EskerLevel.rekey('place', { key: 7 }, {})
+  // @ts-expect-error A follower is made by follow.
+  void new Follower()
+  runtime.close()
+  void [stores, db, shown, view, behind, name]
+}
+
+void [texts, objects, feeds, copies]

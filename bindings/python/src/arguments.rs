@@ -11,10 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use esker::fs::{Fs, OsFs};
 use esker::{
     CompactionFilter, Compression, KeyOrder, KeyspaceOptions, MergeOperator, Options,
     built_in_merge_operator,
 };
+use esker_bindings::encryption::{self, Key};
 use esker_bindings::orders::Orders;
 use esker_bindings::settings::{Filter, Settings};
 use pyo3::Borrowed;
@@ -24,6 +26,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemoryView, PyString};
 
 use crate::comparator::PyComparator;
+use crate::encryption::key_of;
 use crate::errors::bad_option;
 use crate::filter::PyFilter;
 use crate::merge::{PyMerge, Ttl};
@@ -83,7 +86,16 @@ pub struct Chosen {
     /// The merge operators that are Python functions.
     pub operators: Vec<Arc<PyMerge>>,
     pub filters: Vec<Arc<PyFilter>>,
+    /// The key of an encrypted store.
+    pub key: Option<Key>,
     pub read_only: bool,
+}
+
+impl Chosen {
+    /// Returns the file system of the store: an encrypting one with a key.
+    pub fn fs(&self) -> Arc<dyn Fs> {
+        encryption::file_system(OsFs::shared(), self.key.as_ref())
+    }
 }
 
 /// Options given by plyvel's names.
@@ -98,6 +110,7 @@ struct Given<'py> {
     filters: Vec<Arc<PyFilter>>,
     listener: Option<Bound<'py, PyAny>>,
     runtime: Option<esker::Runtime>,
+    key: Option<Key>,
     read_only: bool,
 }
 
@@ -114,6 +127,7 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
         filters: Vec::new(),
         listener: None,
         runtime: None,
+        key: None,
         read_only: false,
     };
     let mut other_options = Vec::new();
@@ -140,8 +154,9 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     let key_orders = plyvel.key_orders.iter();
     options.key_orders = key_orders.map(|order| KeyOrder::Custom(order.clone())).collect();
     let comparators = comparator.into_iter().chain(plyvel.key_orders).collect();
-    let (operators, filters, read_only) = (plyvel.operators, plyvel.filters, plyvel.read_only);
-    Ok(Chosen { options, comparators, operators, filters, read_only })
+    let (operators, filters) = (plyvel.operators, plyvel.filters);
+    let (key, read_only) = (plyvel.key, plyvel.read_only);
+    Ok(Chosen { options, comparators, operators, filters, key, read_only })
 }
 
 /// Parses the name of a key order, the name of a merge operator or its function, a time to live and
@@ -197,6 +212,7 @@ impl<'py> Given<'py> {
             "create_if_missing" => settings.create_if_missing = value.extract()?,
             "error_if_exists" => settings.error_if_exists = value.extract()?,
             "read_only" => self.read_only = value.extract()?,
+            "key" => self.key = key_of(Some(value))?,
             // Checksums are always verified.
             "paranoid_checks" => drop(value.extract::<Option<bool>>()?),
             "write_buffer_size" => settings.write_buffer_size = value.extract()?,

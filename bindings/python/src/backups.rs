@@ -4,10 +4,13 @@
 
 use std::time::UNIX_EPOCH;
 
+use esker::fs::OsFs;
+use esker_bindings::encryption;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::comparator::PyComparator;
+use crate::encryption::key_of;
 use crate::{arguments, errors};
 
 /// The result of ``DB.backup``.
@@ -75,13 +78,20 @@ impl Backup {
     }
 }
 
-/// Returns the backups in the directory ``name``, oldest first.
+/// Returns the backups in the directory ``name``, oldest first. ``key`` is that of an encrypted
+/// database, as for ``DB``.
 ///
 /// Raises IOError if the directory is missing, Error if it holds something else.
 #[pyfunction]
-pub fn list_backups(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Vec<Backup>> {
-    let path = arguments::path_of(name)?;
-    let found = py.detach(|| esker::Db::backups(path));
+#[pyo3(signature = (name, *, key=None))]
+pub fn list_backups(
+    py: Python<'_>,
+    name: &Bound<'_, PyAny>,
+    key: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Backup>> {
+    let (path, key) = (arguments::path_of(name)?, key_of(key)?);
+    let fs = encryption::file_system(OsFs::shared(), key.as_ref());
+    let found = py.detach(|| esker::Db::backups_on(fs, path));
     let found = found.map_err(|error| errors::raised(py, &error))?;
     let backup = |info: esker::backup::BackupInfo| Backup {
         number: info.number,
@@ -100,14 +110,21 @@ pub fn list_backups(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Vec<Bac
 }
 
 /// Removes the oldest backups in the directory ``name`` until ``keep`` are left. The remaining
-/// backups stay complete. Returns the numbers of the removed backups.
+/// backups stay complete. Returns the numbers of the removed backups. ``key`` is that of an encrypted
+/// database, as for ``DB``.
 ///
 /// Raises Error if ``keep`` is 0 or the directory holds something else; IOError.
 #[pyfunction]
-#[pyo3(signature = (name, *, keep))]
-pub fn prune_backups(py: Python<'_>, name: &Bound<'_, PyAny>, keep: usize) -> PyResult<Vec<u64>> {
-    let path = arguments::path_of(name)?;
-    let pruned = py.detach(|| esker::Db::prune_backups(path, keep));
+#[pyo3(signature = (name, *, keep, key=None))]
+pub fn prune_backups(
+    py: Python<'_>,
+    name: &Bound<'_, PyAny>,
+    keep: usize,
+    key: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<u64>> {
+    let (path, key) = (arguments::path_of(name)?, key_of(key)?);
+    let fs = encryption::file_system(OsFs::shared(), key.as_ref());
+    let pruned = py.detach(|| esker::Db::prune_backups_on(fs, path, keep));
     Ok(pruned.map_err(|error| errors::raised(py, &error))?.removed)
 }
 
@@ -115,7 +132,7 @@ pub fn prune_backups(py: Python<'_>, name: &Bound<'_, PyAny>, keep: usize) -> Py
 /// the number ``backup``, or from the newest one. ``name`` must not exist. Returns the backup's
 /// number.
 ///
-/// Takes the options of ``DB``; only the key order matters. Every table is read back and compared.
+/// Takes the options of ``DB``; only the key order and the key matter. Every table is read back and compared.
 /// Raises IOError if there is no such backup, CorruptionError if it is damaged, Error if ``name``
 /// exists. A failed call leaves no new database.
 #[pyfunction]
@@ -129,7 +146,8 @@ pub fn restore_db(
 ) -> PyResult<u64> {
     let (dir, into) = (arguments::path_of(backups)?, arguments::path_of(name)?);
     let chosen = arguments::chosen(options)?;
-    let restored = py.detach(|| esker::Db::restore(dir, backup, into, chosen.options));
+    let fs = chosen.fs();
+    let restored = py.detach(|| esker::Db::restore_on(fs, dir, backup, into, chosen.options));
     PyComparator::check_all(py, &chosen.comparators)?;
     restored.map_err(|error| errors::raised(py, &error))
 }

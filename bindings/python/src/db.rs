@@ -67,6 +67,12 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 /// database call one for pairs that compactions rewrite and no snapshot sees: True keeps the pair,
 /// False deletes it, and bytes replace the value. If it raises, the pairs stay.
 ///
+/// ``key`` is the key of an encrypted database: bytes (32, or 64 hexadecimal digits), a path object
+/// (``pathlib.Path``) of a file with them, or a function of the name of the key, which is None for a
+/// new database. The function returns the bytes, or a tuple of 32 bytes and the name of the key. A
+/// database that is created with a key is encrypted, and opened only with that key; see
+/// ``esker.rekey_db``. Its names, sizes and times of files stay visible.
+///
 /// ``listener`` is a function that gets each event as a dict with ``kind``, ``text`` and fields of
 /// its kind, on one thread at a time; it must return soon. ``runtime`` is a ``Runtime`` that the
 /// database shares with others.
@@ -76,7 +82,7 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 ///
 /// Raises IOError if the database is missing (and not to be created), is open elsewhere, or the
 /// operating system refuses an operation; CorruptionError if the stored data is damaged; Error for
-/// a directory of another engine, version or key order; ValueError, TypeError and OverflowError for
+/// a directory of another engine, version, key order or key; ValueError, TypeError and OverflowError for
 /// invalid options.
 #[pyclass(frozen, subclass, weakref, module = "esker")]
 pub struct DB {
@@ -90,6 +96,11 @@ impl DB {
     #[inline]
     fn store(&self) -> &Arc<Store> {
         self.part.store()
+    }
+
+    /// Returns the database of an open store, for example a view of a follower.
+    pub fn of(store: Arc<Store>, name: Py<PyAny>) -> DB {
+        DB { part: Part::whole(store), name }
     }
 }
 
@@ -489,6 +500,13 @@ feed_methods! { DB {
     /// not logged. Not in plyvel.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.store().run(py, esker::Db::sync)
+    }
+
+    /// Raises the format version to ``to``: 2 is the newest one. A database keeps the version with
+    /// which it was created (option ``format_version``), and earlier releases can open it, until this
+    /// is called. Afterwards they refuse it. The version cannot be lowered. Not in plyvel.
+    fn upgrade_format(&self, py: Python<'_>, to: u32) -> PyResult<()> {
+        self.store().run(py, |db| db.upgrade_format(to))
     }
 
     /// Creates a second database with the same content in the directory ``name``, by hard links.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::comparator::PyComparator;
-use crate::{arguments, errors, store};
+use crate::{arguments, errors, follower, store};
 
 /// Rebuilds the database in ``name`` from the intact parts of its files. It must not be open.
 ///
@@ -24,7 +24,8 @@ pub fn repair_db(
 ) -> PyResult<Vec<String>> {
     let path = arguments::path_of(name)?;
     let chosen = arguments::chosen(options)?;
-    let repaired = py.detach(|| esker::Db::repair(path, chosen.options));
+    let fs = chosen.fs();
+    let repaired = py.detach(|| esker::Db::repair_on(fs, path, chosen.options));
     PyComparator::check_all(py, &chosen.comparators)?;
     Ok(repaired.map_err(|error| errors::raised(py, &error))?.lost)
 }
@@ -82,15 +83,17 @@ pub fn options() -> Vec<OptionSpec> {
     esker::schema::OPTIONS.iter().map(row).collect()
 }
 
-/// Closes all databases. Called before the interpreter ends, while comparators can still be called.
+/// Closes all databases and followers. Called before the interpreter ends, while comparators can still be called.
 #[pyfunction]
 pub fn close_all(py: Python<'_>) -> PyResult<()> {
+    follower::close_all(py);
     store::close_all(py)
 }
 
-/// Closes all databases in the child of a fork, and leaves them to the parent.
+/// Closes all databases and followers in the child of a fork, and leaves them to the parent.
 #[pyfunction]
 pub fn abandon_all() {
+    follower::abandon_all();
     store::abandon_all();
 }
 

@@ -88,7 +88,8 @@ impl SortedFile {
 ///
 /// It needs no database, so several can run at the same time, also in other processes. Takes the
 /// options of ``DB``; the file has their key order, compression, block size and filter, and only the
-/// key order must be that of the database. Keys must be strictly ascending.
+/// key order must be that of the database. Keys must be strictly ascending. The file is not encrypted,
+/// also with ``key``: the ingest into an encrypted database encrypts it.
 ///
 /// As a ``with`` block, it is finished at the end, and the file is removed if the block raised. A
 /// writer that is closed or freed before ``finish`` removes its file.

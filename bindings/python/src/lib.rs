@@ -11,6 +11,8 @@
 //! | `merge` | merge operators implemented by Python functions, and times to live |
 //! | `filter` | compaction filters implemented by Python functions |
 //! | `observe` | listeners, stalls, counts of calls, runtimes |
+//! | `encryption` | keys of encrypted databases |
+//! | `follower` | followers of databases that other processes write |
 //! | `errors` | conversion of failures to exceptions |
 //! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
 //! | `mapping_methods` | the methods of a mapping and of arrays |
@@ -32,10 +34,12 @@ mod backups;
 mod batch;
 mod comparator;
 mod db;
+mod encryption;
 mod errors;
 mod feed;
 mod feed_methods;
 mod filter;
+mod follower;
 mod fork;
 mod functions;
 mod guarded;
@@ -63,7 +67,11 @@ mod _esker {
     #[pymodule_export]
     use crate::db::DB;
     #[pymodule_export]
+    use crate::encryption::{RekeyReport, rekey_db};
+    #[pymodule_export]
     use crate::feed::{Change, ChangeBatch, Changes, Slot, SlotInfo};
+    #[pymodule_export]
+    use crate::follower::{Follower, FollowerLag, follow};
     #[pymodule_export]
     use crate::fork::{Ancestor, Diff, Difference, ForkReport, Lineage, diff};
     #[pymodule_export]

@@ -7,15 +7,17 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use esker::fs::OsFs;
 use esker::perf::PerfContext;
 use esker::{Event, EventListener, RuntimeOptions};
 use esker_bindings::calling;
 use esker_bindings::events::{self, Value};
-use esker_bindings::runtime;
+use esker_bindings::{encryption, runtime};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::encryption::key_of;
 use crate::{arguments, errors, metrics};
 
 /// A listener implemented by a Python function.
@@ -160,11 +162,18 @@ fn seconds(at: SystemTime) -> f64 {
 /// Returns the metrics that the process publishes that has the database in ``name`` open for
 /// writing, as a dict like ``DB.metrics()`` with ``process`` (its number), ``opened`` and
 /// ``updated`` (seconds since 1970). They are about a second old, or ten seconds while nothing
-/// changes. Raises IOError (``errno.ENOENT``) if no process has it open.
+/// changes. ``key`` is that of an encrypted database, as for ``DB``. Raises IOError
+/// (``errno.ENOENT``) if no process has it open.
 #[pyfunction]
-pub fn live_status<'py>(py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    let path = arguments::path_of(name)?;
-    let found = py.detach(|| esker::Db::live_status(path));
+#[pyo3(signature = (name, *, key=None))]
+pub fn live_status<'py>(
+    py: Python<'py>,
+    name: &Bound<'py, PyAny>,
+    key: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (path, key) = (arguments::path_of(name)?, key_of(key)?);
+    let fs = encryption::file_system(OsFs::shared(), key.as_ref());
+    let found = py.detach(|| esker::Db::live_status_on(fs, path));
     let status = found.map_err(|error| errors::raised(py, &error))?;
     let dict = metrics::to_dict(py, &status.metrics)?;
     dict.set_item("process", status.process)?;

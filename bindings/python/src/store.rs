@@ -29,17 +29,23 @@ fn known() -> MutexGuard<'static, Vec<Weak<Store>>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The functions of Python that a store calls.
+#[derive(Clone)]
+pub struct Callables {
+    /// The key orders.
+    pub comparators: Vec<Arc<PyComparator>>,
+    /// The merge operators.
+    pub operators: Vec<Arc<PyMerge>>,
+    /// The compaction filters.
+    pub filters: Vec<Arc<PyFilter>>,
+}
+
 /// A store, until it is closed.
 pub struct Store {
     handle: Handle,
-    /// The key orders that are Python functions.
-    comparators: Vec<Arc<PyComparator>>,
+    callables: Callables,
     /// The key orders that keyspaces may name.
     orders: Orders,
-    /// The merge operators that are Python functions.
-    operators: Vec<Arc<PyMerge>>,
-    /// The compaction filters that are Python functions.
-    filters: Vec<Arc<PyFilter>>,
     /// Whether this process is a fork of the one that opened the store.
     abandoned: AtomicBool,
 }
@@ -47,16 +53,28 @@ pub struct Store {
 impl Store {
     /// Opens the store at `path`.
     pub fn open(py: Python<'_>, path: &Path, chosen: Chosen) -> PyResult<Arc<Store>> {
-        let Chosen { options, comparators, operators, filters, read_only } = chosen;
-        let (functions, orders) = (calling::functions_of(&options), Orders::of(&options));
+        let fs = chosen.fs();
+        let Chosen { options, comparators, operators, filters, key, read_only } = chosen;
+        let functions = calling::functions_of(&options).with(key.as_ref());
+        let orders = Orders::of(&options);
         let opened = py.detach(|| match read_only {
-            true => Db::open_read_only(path, options),
-            false => Db::open(path, options),
+            true => Db::open_read_only_on(fs, path, options),
+            false => Db::open_on(fs, path, options),
         });
         let db = opened.map_err(|error| errors::raised(py, &error))?;
-        let handle = Handle::of(db, functions);
+        let callables = Callables { comparators, operators, filters };
+        Store::of(py, Handle::of(db, functions), orders, callables)
+    }
+
+    /// Returns and registers an open store, which calls `callables`.
+    pub fn of(
+        py: Python<'_>,
+        handle: Handle,
+        orders: Orders,
+        callables: Callables,
+    ) -> PyResult<Arc<Store>> {
         let abandoned = AtomicBool::new(false);
-        let store = Arc::new(Store { handle, comparators, orders, operators, filters, abandoned });
+        let store = Arc::new(Store { handle, callables, orders, abandoned });
         let mut open = known();
         open.retain(|store| store.strong_count() > 0);
         open.push(Arc::downgrade(&store));
@@ -144,7 +162,7 @@ impl Store {
     /// Raises if a key order has failed.
     #[inline]
     pub fn check_order(&self, py: Python<'_>) -> PyResult<()> {
-        PyComparator::check_all(py, &self.comparators)
+        PyComparator::check_all(py, &self.callables.comparators)
     }
 
     /// Returns the key orders that keyspaces may name.
@@ -154,12 +172,12 @@ impl Store {
 
     /// Returns the merge operators that keyspaces may choose by their function.
     pub fn operators(&self) -> &[Arc<PyMerge>] {
-        &self.operators
+        &self.callables.operators
     }
 
     /// Returns the compaction filters that keyspaces may choose by their function.
     pub fn filters(&self) -> &[Arc<PyFilter>] {
-        &self.filters
+        &self.callables.filters
     }
 
     /// Closes the store and waits for running calls.

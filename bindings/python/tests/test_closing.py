@@ -39,6 +39,7 @@ def everything_of(db):
         "db.approximate_size": lambda: db.approximate_size(key, value),
         "db.approximate_sizes": lambda: db.approximate_sizes((key, value)),
         "db.approximate_sizes of nothing": lambda: db.approximate_sizes(),
+        "db.upgrade_format": lambda: db.upgrade_format(2),
         "db.checkpoint": lambda: db.checkpoint("never-made"),
         "db.option": lambda: db.option("policy"),
         "db.set_option": lambda: db.set_option("fan_out", 4),

@@ -292,6 +292,12 @@ def test_checkpoint_is_a_database(db, tmp_path):
     db.sync()
 
 
+def test_format_version_is_raised_and_never_lowered(db):
+    db.upgrade_format(2)
+    with pytest.raises(esker.Error, match="cannot be lowered"):
+        db.upgrade_format(1)
+
+
 def test_properties(db):
     fill(db, 100)
     db.flush()

@@ -18,6 +18,7 @@ def run(*arguments, **more):
 
 NEWER = """
 import array, asyncio
+from pathlib import Path
 from esker import aio, codec
 def keep(key: bytes, value: bytes) -> bool | bytes:
     return value or False
@@ -38,6 +39,12 @@ with esker.DB('y', create_if_missing=True, runtime=runtime, listener=lambda even
         t.put(b'n', b'1', ttl=5)
     with db.snapshot() as snapshot:
         several: list[bytes | None] = snapshot.get_many([b'a'])
+    replica: esker.Follower = esker.follow('y', key=b'k' * 32)
+    view: esker.DB = replica.db()
+    behind: int = replica.lag().operations
+    def key_of(name: str | None) -> tuple[bytes, str]:
+        return b'k' * 32, name or 'k1'
+    names: tuple[str, str] = (esker.rekey_db('z', key_of, Path('key')).old, 'k1')
     event = codec.tuple_of(codec.string, codec.desc(codec.u64))
     who, when = event.decode(event.encode(('ada', 7)))
     sure_who: str = who
@@ -56,6 +63,9 @@ async def main() -> None:
             await t.put(b'k', b'v')
         async for pair in db.iterator(prefix=b'k'):
             print(pair)
+    async with aio.follow('y') as follower:
+        shown: bool = await follower.wait_for(1, 0.5)
+        view: aio.DB = await follower.db()
 asyncio.run(main())
 """
 

@@ -28,8 +28,17 @@ thread_local! {
 
 /// Addresses of a store's comparators, merge operators and compaction filters, also those of its
 /// keyspaces, and of its filter, its listeners and its clock.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Functions(Vec<usize>);
+
+impl Functions {
+    /// Returns the functions with one more, which a store calls and which is not in its options: a
+    /// source of keys.
+    pub fn with<T: ?Sized>(mut self, of: Option<&Arc<T>>) -> Functions {
+        self.0.extend(of.map(|of| Arc::as_ptr(of).cast::<()>().addr()));
+        self
+    }
+}
 
 /// Returns the functions of a store opened with `options`.
 pub fn functions_of(options: &Options) -> Functions {
@@ -167,7 +176,10 @@ mod tests {
         for function in &all {
             within(&**function, || assert!(is_within(&functions), "{}", function.0));
         }
-        within(&*named("foreign"), || assert!(!is_within(&functions)));
+        let foreign = named("foreign");
+        within(&*foreign, || assert!(!is_within(&functions)));
+        let functions = functions.with(None::<&Arc<Named>>).with(Some(&foreign));
+        within(&*foreign, || assert!(is_within(&functions)));
     }
 
     #[test]

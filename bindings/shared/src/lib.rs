@@ -5,7 +5,9 @@
 //! | [`calling`] | detection of re-entrant calls from a comparator or filter |
 //! | [`cursor`] | a cursor over the pairs of a store or of a transaction |
 //! | [`events`] | the events of a store as named fields |
+//! | [`encryption`] | keys of encrypted stores, and the change of a key |
 //! | [`feed`] | batches of changes and differences as bytes |
+//! | [`follower`] | a follower that can be closed while other threads use it |
 //! | [`handle`] | a store handle that can be closed while other threads use the store |
 //! | [`orders`] | the key orders that keyspaces of a store may have, by name |
 //! | [`parts`] | byte strings as C takes them |
@@ -20,8 +22,10 @@
 
 pub mod calling;
 pub mod cursor;
+pub mod encryption;
 pub mod events;
 pub mod feed;
+pub mod follower;
 pub mod handle;
 pub mod orders;
 pub mod parts;

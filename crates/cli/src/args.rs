@@ -15,7 +15,7 @@ use crate::bytes::{Encoding, Form};
 use crate::commands::{
     apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, diff, doctor,
     dump, follow, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, rekey,
-    repair, restore, scan, shell, slot, stats, top, trace, tune, verify,
+    repair, restore, scan, shell, slot, stats, top, trace, tune, upgrade, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -301,6 +301,9 @@ pub enum Command {
     Verify(Opening<verify::VerifyArgs>),
     /// Rebuild a damaged store from its intact data
     Repair(Opening<repair::RepairArgs>),
+    /// Raise the format version of a store. It cannot be lowered, and releases that do not know the
+    /// new version refuse the store
+    Upgrade(Opening<upgrade::UpgradeArgs>),
     /// Change the master key of an encrypted store
     Rekey(Telling<rekey::RekeyArgs>),
     /// Compact the store, dropping deleted and overwritten data

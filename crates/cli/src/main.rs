@@ -101,6 +101,7 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Doctor(of) => run_command(commands::doctor::run, &of.args, of.global()),
         Command::Verify(of) => run_command(commands::verify::run, &of.args, of.global()),
         Command::Repair(of) => run_command(commands::repair::run, &of.args, of.global()),
+        Command::Upgrade(of) => run_command(commands::upgrade::run, &of.args, of.global()),
         Command::Rekey(of) => run_command(commands::rekey::run, &of.args, of.global()),
         Command::Compact(of) => run_command(commands::compact::run, &of.args, of.global()),
         Command::Backup(of) => run_command(commands::backup::run, &of.args, of.global()),

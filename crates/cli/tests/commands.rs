@@ -580,3 +580,17 @@ fn second_open_is_refused_or_read_only() {
     assert!(child.wait().unwrap().success());
     assert_eq!(dir.ok(&["get", "db", "d"]), "4\n");
 }
+
+#[test]
+fn upgrade_raises_the_format_version_once() {
+    let dir = TestDir::new();
+    dir.ok(&["put", "db", "a", "1", "--set", "format_version=1"]);
+    assert!(dir.ok(&["verify", "db"]).contains("format version 1"));
+    let said = dir.ok(&["upgrade", "db"]);
+    assert!(said.starts_with("upgrade: format version 1 became 2"), "{said}");
+    assert_eq!(dir.ok(&["upgrade", "db", "--json"]), "{\"ok\":true,\"from\":2,\"to\":2}\n");
+    dir.fails(&["upgrade", "db", "--to", "1"], 2, "cannot be lowered");
+    dir.fails(&["upgrade", "db", "--to", "3"], 2, "no format version 3");
+    assert!(dir.ok(&["stats", "db"]).contains("format version"));
+    assert_eq!(dir.ok(&["get", "db", "a"]), "1\n");
+}

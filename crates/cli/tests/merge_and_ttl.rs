@@ -1,4 +1,4 @@
-//! Tests of `esker merge` and of `esker put --ttl`.
+//! Tests of `esker merge`, of `esker put --ttl`, and of values from and to files.
 
 mod common;
 
@@ -39,4 +39,30 @@ fn pairs_with_a_time_to_live_expire() {
     assert_eq!(dir.ok(&["scan", "db"]), "long\tv\n");
     dir.fails(&["get", "db", "none"], 1, "not found");
     dir.fails(&["put", "db", "k", "v", "--ttl", "soon"], 2, "such as 90s or 1h");
+}
+
+#[test]
+fn long_values_go_from_a_file_to_a_file() {
+    let dir = TestDir::new();
+    let value: Vec<u8> = (0..3_000_000_u32).map(|n| (n ^ (n >> 9)) as u8).collect();
+    std::fs::write(dir.path("film"), &value).unwrap();
+    dir.ok(&["put", "db", "film", "--from", "film", "--sync"]);
+    dir.ok(&["get", "db", "film", "--to", "copy"]);
+    assert!(std::fs::read(dir.path("copy")).unwrap() == value);
+    dir.fails(&["get", "db", "film", "--to", "copy"], 2, "does not overwrite");
+    dir.fails(&["get", "db", "other", "--to", "new"], 1, "not found");
+    assert_eq!(dir.run_with_input(&["put", "db", "short", "--from", "-"], b"a\xff").code, 0);
+    assert_eq!(dir.ok(&["get", "db", "short", "--to", "-"]), "a\u{fffd}");
+    dir.fails(&["put", "db", "k", "--from", "missing"], 4, "missing");
+    dir.fails(&["put", "db", "k", "v", "--from", "film"], 2, "cannot be used with");
+    assert!(!dir.path("new").exists());
+    // Damage of a piece is named, and no part of the value stays in a file.
+    let files = std::fs::read_dir(dir.path("db")).unwrap().map(|entry| entry.unwrap().path());
+    let values = files.filter(|path| path.extension().is_some_and(|end| end == "val"));
+    let path = values.last().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[2_000_000] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    dir.fails(&["get", "db", "film", "--to", "damaged"], 3, "piece");
+    assert!(!dir.path("damaged").exists());
 }

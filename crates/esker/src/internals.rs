@@ -5,6 +5,7 @@ pub use crate::base::cache_block::CacheBlockBuf;
 pub use crate::base::checksum::{checksum, checksum_parts, location_seed};
 pub use crate::base::cursor::Cursor;
 pub use crate::base::epoch::Collector;
+pub use crate::base::format_version::FormatVersion;
 pub use crate::base::key::{KEY_BYTES_MAX, Kind, SEQNO_MAX};
 pub use crate::base::ops::{self, Op, Ops};
 pub use crate::base::range_delete::RangeDelete;
@@ -33,7 +34,7 @@ pub use crate::tree::names as file_names;
 pub use crate::tree::seek_stats;
 pub use crate::tree::version::Version;
 pub use crate::txn::{item as transaction_item, prepared as prepared_record};
-pub use crate::values::{ValueFileReader, ValueFileWriter};
+pub use crate::values::{StreamedValueWriter, ValueFileReader, ValueFileWriter};
 pub use crate::wal::format::{
     FileHeader, HEADER_BYTES, LogStart, RECORD_HEADER_BYTES, RecordHeader, RecordKind, padded,
 };

@@ -96,6 +96,7 @@ pub use options::kinds::{
 };
 pub use read::Slice;
 pub use read::scan::{DbIterator, KeyBounds};
+pub use read::value_reader::ValueReader;
 pub use write::batch::{Batch, BatchOp};
 
 /// Backups: what [`Db::backup_with`], [`Db::backups`] and [`Db::prune_backups`] take and return.
@@ -165,6 +166,7 @@ const _: () = {
     is_send_and_sync::<Snapshot>();
     is_send_and_sync::<Transaction>();
     is_send_and_sync::<Slice>();
+    is_send_and_sync::<ValueReader>();
     is_send_and_sync::<Batch>();
     is_send_and_sync::<Options>();
     is_send_and_sync::<Error>();

@@ -2,14 +2,16 @@
 //! content given by its name and `content`.
 //!
 //! A golden store is one file, compressed with zstd: for each of its files a name, a length and the
-//! bytes.
-//! `golden_files_are_written` creates them under `ESKER_GOLDEN=<directory>`, once for each format
-//! version. They never change afterwards (`docs/format.md`).
+//! bytes. `golden_files_are_written` creates them under `ESKER_GOLDEN=<directory>`, once for each
+//! format version. They never change afterwards (`docs/format.md`). Those with `all` in their name are
+//! described in `golden_content`. The code of the commit in `scripts/format/before` has written those
+//! of version 1.
 //!
 //! These tests guard against past failures: a format that changes under its own version number; a
 //! version test without assertions.
 
 mod common;
+mod golden_content;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +46,7 @@ fn all() -> Vec<Golden> {
         for compression in Compression::ALL {
             for closed in [true, false] {
                 let options = Options {
+                    format_version: 1,
                     block_layout: *layout,
                     compression: *compression,
                     compression_upper: Some(*compression),
@@ -175,21 +178,21 @@ fn check(what: &str, fs: Arc<MemFs>, options: &Options) {
     db.put("written", "now").unwrap();
     db.compact_range(None, None).unwrap();
     assert_eq!(db.iter().unwrap().count(), want.len() + 1, "{what}");
+    assert_eq!(db.metrics().format_version, 1, "{what}: nobody upgraded it");
     db.close().unwrap();
 }
 
 #[test]
 fn golden_stores_open_with_expected_content() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let stored = std::fs::read_dir(&root).unwrap().count();
     assert_eq!(
-        stored,
-        all().len(),
-        "a golden store for every layout, compression and end, and one with a sync marker"
+        std::fs::read_dir(&root).unwrap().count(),
+        all().len() + golden_content::all().len(),
+        "a golden store for every layout, compression and end, one with a sync marker, and those \
+         with everything"
     );
     for golden in all() {
-        let packed = std::fs::read(root.join(golden.file_name())).unwrap();
-        let files = unpack(&zstd::decode_all(&packed[..]).unwrap());
+        let files = stored(&golden.name);
         assert!(files.iter().any(|(name, _)| name.ends_with(".wal")), "{}", golden.name);
         assert!(files.iter().any(|(name, _)| name.ends_with(".sst")), "{}", golden.name);
         check(&golden.name, image(Path::new(DIR), &files), &golden.options);
@@ -206,6 +209,41 @@ fn golden_files_are_written() {
         if let Some(dir) = std::env::var_os("ESKER_GOLDEN") {
             let packed = zstd::encode_all(&packed[..], COMPRESSION_LEVEL).unwrap();
             std::fs::write(PathBuf::from(dir).join(golden.file_name()), packed).unwrap();
+        }
+    }
+}
+
+fn stored(name: &str) -> Files {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let packed = std::fs::read(root.join(format!("{name}.zst"))).unwrap();
+    unpack(&zstd::decode_all(&packed[..]).unwrap())
+}
+
+#[test]
+fn golden_stores_with_everything_open_and_can_be_upgraded() {
+    for golden in golden_content::all() {
+        let files = stored(&golden.name);
+        let has = |part: &str| files.iter().any(|(name, _)| name.contains(part));
+        for part in [".wal", ".sst", ".val", "slot-replica", "ingested-"] {
+            assert!(has(part), "{} has no {part}", golden.name);
+        }
+        assert_eq!(has("KEYS"), golden.is_encrypted, "{}", golden.name);
+        for options in [golden_content::options(2), Options::default()] {
+            golden_content::check(&golden, &image(Path::new(DIR), &files), &options);
+        }
+    }
+}
+
+#[test]
+fn golden_files_with_everything_are_written() {
+    for golden in golden_content::all() {
+        let packed = pack(&golden_content::make(&golden));
+        let fs = image(Path::new(DIR), &unpack(&packed));
+        golden_content::check(&golden, &fs, &golden_content::options(golden.format));
+        if let Some(dir) = std::env::var_os("ESKER_GOLDEN") {
+            let packed = zstd::encode_all(&packed[..], COMPRESSION_LEVEL).unwrap();
+            std::fs::write(PathBuf::from(dir).join(format!("{}.zst", golden.name)), packed)
+                .unwrap();
         }
     }
 }

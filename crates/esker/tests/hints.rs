@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::tiny_options;
+use common::{Turning, tiny_options};
 use esker::fs::MemFs;
 use esker::internals::Thresholds;
 use esker::{
@@ -124,15 +124,6 @@ fn store_without_threads_has_the_hints_of_its_readers() {
     db.put(key(100), b"value").unwrap();
     assert_eq!(db.iter().unwrap().count(), 1);
     assert_eq!(backward(db.iter().unwrap()).len(), 1);
-}
-
-/// A clock that the test sets.
-struct Turning(AtomicU64);
-
-impl esker::Clock for Turning {
-    fn now_ms(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 #[test]
@@ -374,7 +365,7 @@ fn check_range(iter: impl Fn() -> DbIterator, want: &Pairs) {
     assert_eq!(&backward(iter()), want);
 }
 
-/// Changes and checks two keyspaces of one tree and the default keyspace, with snapshots and ingests.
+/// Changes and checks two keyspaces of one tree, with snapshots and ingests.
 fn keyspaces_model(seed: u64) -> u64 {
     const KEYS: u64 = 200;
     let mut rng = SplitMix64::new(seed);

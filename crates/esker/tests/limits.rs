@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 mod common;
+mod streamed_memory;
 
 use std::alloc::System;
 use std::os::unix::fs::PermissionsExt;
@@ -40,6 +41,7 @@ fn inside() {
         "memory" => little_memory(dir),
         "large values" => large_values(dir),
         "large values again" => large_values_replayed(dir),
+        "streamed value" => streamed_memory::streamed_value(dir),
         "long log" => long_log(dir),
         "replay" => replayed_in_little_memory(dir),
         "fork" => forked(dir),
@@ -267,6 +269,12 @@ fn large_value_takes_at_most_twice_its_size() {
     let dir = tempfile::tempdir().unwrap();
     run_alone("large values", dir.path());
     run_alone("large values again", dir.path());
+}
+
+#[test]
+fn streamed_value_takes_two_mib() {
+    let dir = tempfile::tempdir().unwrap();
+    run_alone("streamed value", dir.path());
 }
 
 /// A child of the opener: the store refuses it, nothing hangs, and nothing changes.

@@ -164,15 +164,14 @@ fn plan(run: &TuneRun, workloads: &[Workload], beside: Vec<(String, Setting)>) -
 fn tuning(run: &TuneRun, table: &KnobTable, workloads: &[String]) -> BTreeMap<String, String> {
     let knobs = table.knobs.iter().map(|knob| format!("{}={}", knob.name, knob.default));
     let constraints = run.constraints.iter().map(ToString::to_string);
-    let properties = run.sizes.properties.iter().map(|(name, value)| format!("{name}={value}"));
+    let pair = |(name, value): &(String, String)| format!("{name}={value}");
+    let properties = run.sizes.properties.iter().map(pair);
     let named = |(name, options): &(String, Vec<(String, String)>)| {
-        let options = options.iter().map(|(name, value)| format!("{name}={value}"));
-        format!("{name}: {}", options.collect::<Vec<_>>().join(" "))
+        format!("{name}: {}", options.iter().map(pair).collect::<Vec<_>>().join(" "))
     };
-    let beside = run.beside.iter().map(named);
     let operations = run.sizes.operations.unwrap_or(run.sizes.records);
     let list = |items: Vec<String>| if items.is_empty() { "none".into() } else { items.join(" ") };
-    [
+    let mut shared = vec![
         ("engine", run.engine.clone()),
         ("workloads", workloads.join(", ")),
         ("records", run.sizes.records.to_string()),
@@ -184,11 +183,15 @@ fn tuning(run: &TuneRun, table: &KnobTable, workloads: &[String]) -> BTreeMap<St
         ("knobs", list(knobs.collect())),
         ("memory budget", format!("{:?}", table.memory_budget_bytes)),
         ("trials", run.trials.to_string()),
-        ("sweep", run.sweep.to_string()),
-        ("beside", list(beside.collect())),
         ("budget seconds", run.budget_seconds.to_string()),
         ("seed", run.base.seed.to_string()),
-    ]
-    .map(|(name, value)| (name.to_string(), value))
-    .into()
+    ];
+    // Trails of builds without these have no such lines, and stay resumable.
+    if run.sweep {
+        shared.push(("sweep", run.sweep.to_string()));
+    }
+    if !run.beside.is_empty() {
+        shared.push(("beside", list(run.beside.iter().map(named).collect())));
+    }
+    shared.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }

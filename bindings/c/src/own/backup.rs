@@ -55,8 +55,8 @@ pub unsafe extern "C" fn esker_backup(
 }
 
 /// Calls `visit` for each backup in the backup directory `path`, oldest first. Of the `options`,
-/// which may be NULL, only the file system is used. Fails with `ESKER_NOT_FOUND` if there is no
-/// such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
+/// which may be NULL, only the file system and the key are used. Fails with `ESKER_NOT_FOUND` if
+/// there is no such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_backups(
     path: *const c_char,
@@ -98,9 +98,9 @@ fn created_ms(backup: &BackupInfo) -> i64 {
 
 /// Removes the oldest backups in the backup directory `path` until `keep` are left. The remaining
 /// backups stay complete. Sets `*removed` to the number of removed backups; it may be NULL. Of the
-/// `options`, which may be NULL, only the file system is used. Fails with `ESKER_INVALID_ARGUMENT`
-/// if `keep` is 0 or the directory has other content, and with `ESKER_NOT_FOUND` if there is no
-/// such directory.
+/// `options`, which may be NULL, only the file system and the key are used. Fails with
+/// `ESKER_INVALID_ARGUMENT` if `keep` is 0 or the directory has other content, and with
+/// `ESKER_NOT_FOUND` if there is no such directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_prune_backups(
     path: *const c_char,
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn esker_prune_backups(
 /// Creates a store in the directory `into`, which must not exist, from the backup `number` in the
 /// backup directory `path`, or from the newest backup if `number` is 0. Every table is read back
 /// and compared. Sets `*restored` to the number of the backup; it may be NULL. Of the `options`,
-/// which may be NULL, only the file system and the key orders are used. Fails with
+/// which may be NULL, only the file system, the key and the key orders are used. Fails with
 /// `ESKER_NOT_FOUND` if there is no such backup, with `ESKER_INVALID_ARGUMENT` if `into` exists,
 /// and with `ESKER_CORRUPTION` if the backup is damaged.
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@ use esker_bindings::handle::Handle;
 use super::common::data_of;
 use super::keyspace::esker_keyspace_t;
 use super::options::esker_options_t;
-use super::store::{esker_db_t, fs_of};
+use super::store::{esker_db_t, fs_below};
 use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
@@ -93,7 +93,8 @@ impl esker_sorted_writer_t {
 
 /// Creates a writer of the table file `path`, which must not exist. Several writers can run at the
 /// same time, also in other processes. The file has the key order, compression, block size and filter
-/// of the `options`, which may be NULL; only the key order must be the one of the store.
+/// of the `options`, which may be NULL; only the key order must be the one of the store. The file is not
+/// encrypted, also if the options have a key: an ingest into an encrypted store encrypts it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_sorted_writer_create(
     path: *const c_char,
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn esker_sorted_writer_create(
             let place = there(writer, "place for the sorted writer")?;
             *place = std::ptr::null_mut();
             let chosen = options.map(|options| options.options.clone()).unwrap_or_default();
-            let made = SortedWriter::create_on(fs_of(options), ffi::path(path)?, &chosen)?;
+            let made = SortedWriter::create_on(fs_below(options), ffi::path(path)?, &chosen)?;
             let made = esker_sorted_writer_t { writer: Some(made), entries: 0, finished: None };
             *place = Box::into_raw(Box::new(made));
             Ok(())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::{KeyOrder, Options, built_in_merge_operator};
+use esker_bindings::encryption::Key;
 
 use crate::callbacks::{
     CCompactionFilter, CComparator, CFilter, CMergeOperator, esker_compaction_filter_t,
@@ -23,6 +24,8 @@ const OPERATOR_NAME_BYTES_MAX: usize = 255;
 pub struct esker_options_t {
     pub(crate) options: Options,
     pub(crate) fs: Option<Arc<dyn Fs>>,
+    /// The key of encrypted stores.
+    pub(crate) key: Option<Key>,
 }
 
 /// An in-memory file system. Its stores are lost once its last handle and last store are freed.

@@ -8,6 +8,7 @@ use esker::fs::Fs;
 use esker::fs::OsFs;
 use esker::{Db, Options};
 use esker_bindings::calling::{self, Functions};
+use esker_bindings::encryption;
 use esker_bindings::handle::{Handle, Opened};
 use esker_bindings::orders::Orders;
 use esker_bindings::properties;
@@ -31,7 +32,7 @@ impl esker_db_t {
     }
 
     /// Creates a handle to `db`. It refuses calls from within the store's `functions`.
-    fn of(db: Db, functions: Functions, orders: Orders) -> Box<esker_db_t> {
+    pub(super) fn of(db: Db, functions: Functions, orders: Orders) -> Box<esker_db_t> {
         Box::new(esker_db_t { handle: Arc::new(Handle::of(db, functions)), orders })
     }
 
@@ -42,7 +43,13 @@ impl esker_db_t {
     }
 }
 
+/// Returns the file system of stores: an encrypting one if the options have a key.
 pub(super) fn fs_of(options: Option<&esker_options_t>) -> Arc<dyn Fs> {
+    encryption::file_system(fs_below(options), options.and_then(|o| o.key.as_ref()))
+}
+
+/// Returns the file system without encryption.
+pub(super) fn fs_below(options: Option<&esker_options_t>) -> Arc<dyn Fs> {
     options.and_then(|o| o.fs.clone()).unwrap_or_else(|| OsFs::shared())
 }
 
@@ -59,7 +66,8 @@ fn open_by(
         // SAFETY: the caller meets the header's contract for strings.
         let path = unsafe { ffi::path(path) }?;
         let chosen = options.map(|o| o.options.clone()).unwrap_or_default();
-        let (functions, orders) = (calling::functions_of(&chosen), Orders::of(&chosen));
+        let key = options.and_then(|o| o.key.as_ref());
+        let (functions, orders) = (calling::functions_of(&chosen).with(key), Orders::of(&chosen));
         let opened = open(fs_of(options), path, chosen)?;
         *place = Box::into_raw(esker_db_t::of(opened, functions, orders));
         Ok(())
@@ -258,6 +266,21 @@ pub unsafe extern "C" fn esker_checkpoint(
 ) -> i32 {
     // SAFETY: the caller meets the header's contract for strings and messages.
     unsafe { on(db, message, |db| Ok(db.checkpoint(ffi::path(path)?)?)) }
+}
+
+/// Raises the format version of the store to `to`: 2 is the newest one. A store keeps the version with
+/// which it was created (option `format_version`), and earlier releases can open it, until this is
+/// called. Afterwards they refuse it. The version cannot be lowered. `esker_openmetrics` has the
+/// present one. A crash leaves the old or the new version. Fails with `ESKER_INVALID_ARGUMENT` if `to`
+/// is unknown or older than the version of the store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_upgrade_format(
+    db: Option<&esker_db_t>,
+    to: u32,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for messages.
+    unsafe { on(db, message, |db| Ok(db.upgrade_format(to)?)) }
 }
 
 /// Changes an option of the open store. Fails if the option is fixed at open.

@@ -9,7 +9,9 @@ use esker_c::own::backup::*;
 use esker_c::own::batch::*;
 use esker_c::own::bulk::*;
 use esker_c::own::db::*;
+use esker_c::own::encryption::*;
 use esker_c::own::feed::*;
+use esker_c::own::follower::*;
 use esker_c::own::fork::*;
 use esker_c::own::ingest::*;
 use esker_c::own::keyspace::*;
@@ -122,6 +124,50 @@ fn null_handles_return_error_from_functions_on_feeds_and_forks() {
     esker_changes_destroy(None);
     esker_slot_close(None);
     esker_diff_destroy(None);
+}
+
+#[test]
+fn null_handles_return_error_from_functions_on_keys_and_followers() {
+    let (mut options, mut shown, mut report) = (esker_options_create(), 7, null_mut());
+    let (mut position, mut lag, mut error) = (7, null_mut(), null_mut());
+    refused! {
+        esker_options_set_key(None, null(), 0);
+        esker_options_set_key(Some(&mut options), null(), 32);
+        esker_options_set_key_file(None, c"key".as_ptr());
+        esker_options_set_key_file(Some(&mut options), null());
+        esker_options_set_key_source(None, null_mut(), None, None);
+        esker_options_set_key_source(Some(&mut options), null_mut(), None, None);
+        esker_rekey(null(), Some(&options), Some(&options), Some(&mut report));
+        esker_rekey(c"db".as_ptr(), None, Some(&options), None);
+        esker_rekey(c"db".as_ptr(), Some(&options), None, None);
+        esker_follow(null(), None, Some(&mut null_mut()));
+        esker_follow(c"db".as_ptr(), None, None);
+        esker_follower_db(None, Some(&mut null_mut()));
+        esker_follower_catch_up(None, Some(&mut position));
+        esker_follower_catch_up_every(None, 1);
+        esker_follower_wait_for(None, 1, 0, Some(&mut shown));
+        esker_follower_wait_for(None, 1, 0, None);
+        esker_follower_lag(None, Some(&mut lag), Some(&mut error));
+        esker_follower_promote(None, Some(&mut null_mut()));
+    }
+    assert!(shown == 0 && position == 7 && report.is_null() && lag.is_null() && error.is_null());
+    assert_eq!(esker_follower_position(None), 0);
+    esker_follower_destroy(None);
+    // An empty key is no key, and options without a key change none.
+    let (mut message, mut made) = (null_mut(), null_mut());
+    // SAFETY: null pointers and borrowed texts, which the contract allows.
+    unsafe {
+        let empty = esker_options_set_key(Some(&mut options), null(), 0, Some(&mut message));
+        assert!(empty == INVALID && taken(&mut message).contains("64 hexadecimal digits"));
+        let without = esker_rekey(
+            c"db".as_ptr(),
+            Some(&options),
+            Some(&options),
+            Some(&mut made),
+            Some(&mut message),
+        );
+        assert!(without == INVALID && taken(&mut message).contains("the present key is missing"));
+    }
 }
 
 #[test]

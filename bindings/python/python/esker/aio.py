@@ -46,12 +46,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Changes",
     "DB",
+    "Follower",
     "Iterator",
     "Keyspace",
     "Slot",
     "Snapshot",
     "Transaction",
     "WriteBatch",
+    "follow",
     "open",
 ]
 
@@ -509,6 +511,10 @@ class DB(_Writes):
         """See ``esker.DB.backup``."""
         return await self._threads.run(self._plain.backup, name, take_over=take_over)
 
+    async def upgrade_format(self, to: int) -> None:
+        """See ``esker.DB.upgrade_format``."""
+        await self._threads.run(self._plain.upgrade_format, to)
+
     async def checkpoint(self, name: str | bytes | PathLike[str]) -> None:
         """See ``esker.DB.checkpoint``."""
         await self._threads.run(self._plain.checkpoint, name)
@@ -559,6 +565,56 @@ class DB(_Writes):
             self._threads.end()
 
 
+class Follower(_Object):
+    """See ``follow`` and ``esker.Follower``. Its calls run on a thread of its own, one after the other."""
+
+    @property
+    def sync(self) -> esker.Follower:
+        """The plain follower, whose methods block."""
+        plain: esker.Follower = self._plain
+        return plain
+
+    async def db(self) -> DB:
+        """Returns the newest view; see ``esker.Follower.db``. ``aclose()`` of it ends its threads."""
+        return DB(_Threads(_thread_count()), await self._threads.run(self._plain.db))
+
+    async def catch_up(self) -> int:
+        """See ``esker.Follower.catch_up``."""
+        return await self._threads.run(self._plain.catch_up)
+
+    async def catch_up_every(self, interval: float) -> None:
+        """See ``esker.Follower.catch_up_every``."""
+        await self._threads.run(self._plain.catch_up_every, interval)
+
+    async def wait_for(self, position: int, timeout: float | None = None) -> bool:
+        """See ``esker.Follower.wait_for``. A cancelled wait ends soon on its thread, too."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _WAIT_MAX if end is None else max(0.0, end - time.monotonic())
+            if await self._threads.run(self._plain.wait_for, position, min(left, _WAIT_MAX)):
+                return True
+            if left == 0:
+                return False
+
+    async def lag(self) -> esker.FollowerLag:
+        """See ``esker.Follower.lag``."""
+        return await self._threads.run(self._plain.lag)
+
+    async def promote(self) -> DB:
+        """Opens the database for writing; see ``esker.Follower.promote``."""
+        return DB(_Threads(_thread_count()), await self._threads.run(self._plain.promote))
+
+    async def aclose(self) -> None:
+        """Closes the follower. Views and promoted databases stay open."""
+        if not self._threads.has_ended():
+            await self._threads.finish(self._plain.close)
+            self._threads.end()
+
+
+def _thread_count() -> int:
+    return min(8, (os.cpu_count() or 1) + 4)
+
+
 class _Cancelled(BaseException):
     """Ends the work of a cancelled transaction; an ``except Exception`` in it does not hold it."""
 
@@ -572,7 +628,7 @@ async def open(  # noqa: A001
     ``threads`` is the number of threads for its calls: by default four more than the machine has
     cores, at most 8. The other arguments are those of ``esker.DB``.
     """
-    pool = _Threads(threads or min(8, (os.cpu_count() or 1) + 4))
+    pool = _Threads(threads or _thread_count())
     try:
         opening = asyncio.ensure_future(pool.run(esker.DB, name, **options))
         try:
@@ -590,6 +646,26 @@ async def open(  # noqa: A001
         pool.end()
 
 
-def _close_opened(opening: asyncio.Future[esker.DB]) -> None:
+@contextlib.asynccontextmanager
+async def follow(name: str | bytes | PathLike[str], **options: Any) -> AsyncIterator[Follower]:
+    """Follows a database for an ``async with`` block; see ``esker.follow``."""
+    pool = _Threads(1)
+    try:
+        following = asyncio.ensure_future(pool.run(esker.follow, name, **options))
+        try:
+            plain = await asyncio.shield(following)
+        except asyncio.CancelledError:
+            following.add_done_callback(_close_opened)
+            raise
+        follower = Follower(pool, plain)
+        try:
+            yield follower
+        finally:
+            await follower.aclose()
+    finally:
+        pool.end()
+
+
+def _close_opened(opening: asyncio.Future[Any]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

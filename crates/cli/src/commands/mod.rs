@@ -36,6 +36,7 @@ pub mod stats;
 pub mod top;
 pub mod trace;
 pub mod tune;
+pub mod upgrade;
 pub mod verify;
 pub mod ycsb;
 

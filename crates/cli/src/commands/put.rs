@@ -1,17 +1,19 @@
 //! `esker put`: writes one pair.
 
 use std::ffi::OsString;
-use std::io::Read;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use esker::{Batch, Durability, WriteOptions};
+use esker::{Batch, Durability, Keyspace, WriteOptions};
 use serde_json::json;
 
 use super::{bytes_of, print};
 use crate::args::{Global, KeyspaceFlag};
 use crate::failure::{Failure, Outcome};
+use crate::progress::{Count, Progress};
 use crate::store::open_writer;
 
 /// Arguments of `put`.
@@ -23,6 +25,9 @@ pub struct PutArgs {
     key: OsString,
     /// Value; all of standard input, unchanged, if omitted
     value: Option<OsString>,
+    /// File with the value, unchanged, or - for standard input; a long value is not read into memory
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["value", "ttl"])]
+    from: Option<PathBuf>,
     /// Sync the write before the close; the pair is durable in any case, because the command
     /// closes the store
     #[arg(long)]
@@ -38,7 +43,9 @@ pub struct PutArgs {
 pub fn run(args: &PutArgs, global: &Global) -> Outcome {
     let form = global.form();
     let key = bytes_of(form, "key", &args.key)?;
+    let source = args.from.as_deref().map(open_source).transpose()?;
     let value = match &args.value {
+        _ if source.is_some() => Vec::new(),
         Some(value) => bytes_of(form, "value", value)?,
         None => {
             let mut value = Vec::new();
@@ -53,17 +60,61 @@ pub fn run(args: &PutArgs, global: &Global) -> Outcome {
     let keyspace = args.keyspace.open(&db)?;
     let durability = args.sync.then_some(Durability::Sync);
     let options = WriteOptions::default().durability(durability);
-    match args.ttl {
-        Some(ttl) => {
+    match (source, args.ttl) {
+        (Some(source), _) => {
+            put_from(&keyspace, &key, source)?;
+            if args.sync {
+                db.sync()?;
+            }
+        }
+        (None, Some(ttl)) => {
             let mut batch = Batch::new();
             batch.put_with_ttl_in(&keyspace, &key, &value, ttl);
             db.write_with(&batch, &options)?;
         }
-        None => keyspace.put_with(&key, &value, &options)?,
+        (None, None) => keyspace.put_with(&key, &value, &options)?,
     }
     db.close()?;
     print(form, || json!({ "ok": true }), String::new)?;
     Ok(0)
+}
+
+/// Returns a file or standard input, and its length if it is known.
+fn open_source(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
+    if path == Path::new("-") {
+        return Ok((Box::new(io::stdin().lock()), None));
+    }
+    let failed = |error| Failure::file("read the value", path, &error);
+    let file = File::open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    Ok((Box::new(file), found.is_file().then_some(found.len())))
+}
+
+/// A reader that shows how much of it was read.
+struct Watched {
+    reader: Box<dyn Read>,
+    read_bytes: u64,
+    progress: Progress,
+}
+
+impl Read for Watched {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(out)?;
+        self.read_bytes += read as u64;
+        self.progress.set(self.read_bytes);
+        Ok(read)
+    }
+}
+
+/// Writes the value from a reader.
+fn put_from(
+    keyspace: &Keyspace,
+    key: &[u8],
+    (reader, len_bytes): (Box<dyn Read>, Option<u64>),
+) -> Result<(), Failure> {
+    let progress = Progress::new("put", len_bytes, Count::Bytes);
+    keyspace.put_reader(key, Watched { reader, read_bytes: 0, progress })?;
+    Ok(())
 }
 
 /// Parses a time to live such as `90s` or `1h`.

@@ -259,8 +259,9 @@ fn value_files(metrics: &Metrics) -> String {
 }
 
 fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
-    let (memory, bytes) = (&metrics.memory, human_bytes);
-    vec![
+    let bytes = human_bytes;
+    let mut rows = vec![
+        ("format version", metrics.format_version.to_string()),
         ("tables", format!("{} in {} files", bytes(metrics.table_bytes), metrics.table_files)),
         ("value files", value_files(metrics)),
         ("compaction debt", bytes(metrics.debt_bytes)),
@@ -308,6 +309,14 @@ fn totals(metrics: &Metrics) -> Vec<(&'static str, String)> {
                 ratio(metrics.cache_hit_rate())
             ),
         ),
+    ];
+    rows.extend(memory(metrics));
+    rows
+}
+
+fn memory(metrics: &Metrics) -> Vec<(&'static str, String)> {
+    let (memory, bytes) = (&metrics.memory, human_bytes);
+    vec![
         ("memory: active memtable", bytes(memory.active_memtable_bytes)),
         (
             "memory: frozen memtables",

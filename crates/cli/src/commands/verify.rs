@@ -32,7 +32,7 @@ pub fn run(args: &VerifyArgs, global: &Global) -> Outcome {
             json!({
                 "ok": report.is_whole(), "files": report.files, "logs": report.logs, "bytes": report.bytes,
                 "value_files": report.value_files, "entries": report.entries, "range_deletes": report.range_deletes,
-                "problems": problems,
+                "format_version": report.format_version, "problems": problems,
             })
         },
         || {
@@ -47,7 +47,7 @@ pub fn run(args: &VerifyArgs, global: &Global) -> Outcome {
                 },
             );
             if problems.is_empty() {
-                return format!("OK: {read}");
+                return format!("OK: {read}, format version {}", report.format_version);
             }
             format!(
                 "{}\n{read}: {} found",

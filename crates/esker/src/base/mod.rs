@@ -11,6 +11,7 @@ pub mod epoch;
 pub mod epoch_cell;
 pub mod expiry;
 pub mod filter_policy;
+pub mod format_version;
 pub mod huge_page_box;
 #[cfg(feature = "json")]
 mod json_patch;

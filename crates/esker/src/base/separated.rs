@@ -1,8 +1,9 @@
 //! Separated values: the pointer that a table keeps in place of a value, and the interface through
 //! which readers and rewrites get the value.
 //!
-//! Invariants: a pointer states the checksum of its record. A record that was read through a pointer
-//! is therefore the one that was written with it, or the read is an error.
+//! Invariants: a pointer states the checksum of its record, or of the head of its record if the value
+//! is in pieces. A record that was read through a pointer is therefore the one that was written with
+//! it, or the read is an error.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,6 +14,15 @@ use crate::error::Result;
 
 /// Length of a record's header in a value file, in bytes: a checksum and two lengths.
 pub const RECORD_HEADER_BYTES: usize = 16;
+
+/// Length of a piece of a streamed value, in bytes. The last piece is shorter.
+pub const PIECE_BYTES: usize = 64 << 10;
+
+/// Length of the header of a piece, in bytes: a checksum and a length.
+pub const PIECE_HEADER_BYTES: usize = 12;
+
+/// Bit of the length of the key: the value is in pieces.
+pub const STREAMED: u32 = 1 << 31;
 
 /// Place of a value in a value file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +35,10 @@ pub struct ValuePointer {
     pub key_bytes: u32,
     /// Length of the value, in bytes.
     pub value_bytes: u32,
-    /// Checksum of the record.
+    /// Checksum of the record, or of the head of a record in pieces.
     pub checksum: u64,
+    /// Whether the value is in pieces, each with a checksum of its own.
+    pub is_streamed: bool,
 }
 
 impl ValuePointer {
@@ -35,7 +47,8 @@ impl ValuePointer {
         out.clear();
         put_varint(out, self.file);
         put_varint(out, self.offset_bytes);
-        put_varint(out, u64::from(self.key_bytes));
+        let flag = if self.is_streamed { STREAMED } else { 0 };
+        put_varint(out, u64::from(self.key_bytes | flag));
         put_varint(out, u64::from(self.value_bytes));
         put_u64(out, self.checksum);
     }
@@ -45,7 +58,9 @@ impl ValuePointer {
     pub fn decode(bytes: &[u8]) -> Option<ValuePointer> {
         let mut reader = Reader::new(bytes);
         let (file, offset_bytes) = (reader.varint()?, reader.varint()?);
-        let (key_bytes, value_bytes) = (reader.varint()?, reader.varint()?);
+        let (key_word, value_bytes) = (reader.varint()?, reader.varint()?);
+        let is_streamed = key_word & u64::from(STREAMED) != 0;
+        let key_bytes = key_word & !u64::from(STREAMED);
         let checksum = reader.u64()?;
         let is_sound = reader.is_empty()
             && key_bytes <= STORED_KEY_BYTES_MAX as u64
@@ -57,12 +72,24 @@ impl ValuePointer {
             key_bytes: key_bytes as u32,
             value_bytes: value_bytes as u32,
             checksum,
+            is_streamed,
         })
     }
 
     /// Returns the length of the record, in bytes.
     pub fn record_bytes(&self) -> u64 {
-        RECORD_HEADER_BYTES as u64 + u64::from(self.key_bytes) + u64::from(self.value_bytes)
+        let headers = if self.is_streamed { self.pieces() * PIECE_HEADER_BYTES as u64 } else { 0 };
+        self.head_bytes() + headers + u64::from(self.value_bytes)
+    }
+
+    /// Returns the length of the record before its value, in bytes.
+    pub fn head_bytes(&self) -> u64 {
+        RECORD_HEADER_BYTES as u64 + u64::from(self.key_bytes)
+    }
+
+    /// Returns the number of pieces of a streamed value. The last one may be empty.
+    pub fn pieces(&self) -> u64 {
+        u64::from(self.value_bytes) / PIECE_BYTES as u64 + 1
     }
 }
 
@@ -161,8 +188,13 @@ mod tests {
             key_bytes: 9,
             value_bytes: 1 << 20,
             checksum: u64::MAX - 7,
+            is_streamed: false,
         };
         let mut bytes = vec![7; 3];
+        let streamed = ValuePointer { is_streamed: true, ..pointer };
+        streamed.encode(&mut bytes);
+        assert_eq!(ValuePointer::decode(&bytes), Some(streamed));
+        assert_eq!(streamed.record_bytes(), pointer.record_bytes() + 17 * 12);
         pointer.encode(&mut bytes);
         assert_eq!(ValuePointer::decode(&bytes), Some(pointer));
         for len in 0..bytes.len() {

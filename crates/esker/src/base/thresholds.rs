@@ -4,6 +4,8 @@
 //! [`Thresholds::small`], through a hidden field of [`crate::Options`]. No value depends on the
 //! build.
 
+use super::format_version::FormatVersion;
+
 /// The thresholds of a store. [`Default`] has the values that ship.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
@@ -43,6 +45,12 @@ pub struct Thresholds {
     /// Bytes of tables from which on the space of a tree is bounded. Ships as 1 MiB, because smaller
     /// trees cost nothing.
     pub space_bytes_min: u64,
+    /// Maximum length, in bytes, of a value from a reader that is written as an ordinary put. Ships
+    /// as 512 KiB: two copies of it are in memory at once.
+    pub streamed_put_bytes_max: usize,
+    /// Newest format version of a store that is opened or repaired. Ships as the newest one. With an
+    /// older one the code is like an older release.
+    pub newest_format: FormatVersion,
 }
 
 impl Default for Thresholds {
@@ -61,6 +69,8 @@ impl Default for Thresholds {
             rest_wait_ms: 2_000,
             rest_pressure_max_percent: 50,
             space_bytes_min: 1 << 20,
+            streamed_put_bytes_max: 512 << 10,
+            newest_format: FormatVersion::NEWEST,
         }
     }
 }
@@ -82,6 +92,8 @@ impl Thresholds {
             rest_wait_ms: 5,
             rest_pressure_max_percent: 100,
             space_bytes_min: 0,
+            streamed_put_bytes_max: 100,
+            newest_format: FormatVersion::NEWEST,
         }
     }
 }

@@ -90,7 +90,8 @@ impl DbInner {
         edit
     }
 
-    /// Makes `dir`, which holds the tables of `edit`, a separate store. Returns its identity.
+    /// Makes `dir`, which holds the tables of `edit`, a separate store of the same format version.
+    /// Returns its identity.
     pub(super) fn create_manifest(
         &self,
         fs: &Arc<dyn Fs>,
@@ -99,7 +100,9 @@ impl DbInner {
     ) -> Result<u64> {
         edit.next_file = Some(self.numbers.load(Ordering::Relaxed));
         let store_id = self.next_id();
-        VersionSet::create(fs.clone(), dir, self.order.clone(), store_id, edit)?;
+        // The version never falls, so it allows all that `edit` has.
+        let store = (store_id, self.format());
+        VersionSet::create(fs.clone(), dir, self.order.clone(), store, edit)?;
         sync_dir(&**fs, &parent_of(dir))?;
         Ok(store_id)
     }

@@ -53,6 +53,7 @@ mod threads;
 mod tree;
 mod trees;
 pub mod txn;
+mod upgrade_format;
 mod value_copies;
 mod value_garbage;
 pub mod verify;

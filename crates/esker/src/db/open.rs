@@ -6,7 +6,7 @@
 //! * `CURRENT` is the last file that a new store gets.
 //! * Recovery keeps a prefix of the logged writes.
 
-use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +33,7 @@ use super::value_garbage::held_by;
 use super::write_throttle::WriteThrottle;
 use crate::base::epoch_cell::EpochCell;
 use crate::base::expiry::StoreClock;
+use crate::base::format_version::FormatVersion;
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::OsFs;
@@ -45,6 +46,7 @@ use crate::table::ReadConfig;
 use crate::tree::current::Current;
 use crate::tree::edit::VersionEdit;
 use crate::tree::forest::Forest;
+use crate::tree::manifest;
 use crate::tree::names;
 use crate::tree::set::VersionSet;
 use crate::tree::tables::Tables;
@@ -106,7 +108,7 @@ impl Db {
         let found = list_dir(&*fs, dir)?;
         let exists = found.is_store(dir)?;
         if exists {
-            refuse_newer(&*fs, dir)?;
+            refuse_newer(&*fs, dir, options.thresholds.newest_format)?;
         }
         if exists && options.error_if_exists {
             return Err(
@@ -147,6 +149,7 @@ impl Db {
         if !list_dir(&*fs, dir)?.is_store(dir)? {
             return Err(Error::not_found("there is no store here").with_path(dir));
         }
+        refuse_newer(&*fs, dir, options.thresholds.newest_format)?;
         let fs = pinned(&fs, dir)?;
         let mut last = None;
         // A writer may replace the manifest or remove a log between two of our steps, so retry.
@@ -180,7 +183,7 @@ impl Db {
         let dir = &*absolute(&*fs, path.as_ref())?;
         let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
-        refuse_newer(&*fs, dir)?;
+        refuse_newer(&*fs, dir, FormatVersion::NEWEST)?;
         let is_of_a_store = |name: &str| {
             names::is_store_file(name) && (!names::is_side_file(name) || name == names::LOCK)
         };
@@ -214,12 +217,25 @@ impl Db {
     }
 }
 
-/// Refuses a store of a newer version before anything in it is changed.
-pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    match Current::read(fs, dir) {
+/// Refuses a store whose format version is newer than `newest`, before anything in it is changed.
+/// Where `CURRENT` cannot be read, the headers of the manifests state the version.
+pub(super) fn refuse_newer(fs: &dyn Fs, dir: &Path, newest: FormatVersion) -> Result<()> {
+    match Current::read_up_to(fs, dir, newest) {
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
-        _ => Ok(()),
+        Err(_) => match version_of_manifests(fs, dir)? {
+            Some(found) if found > newest.number() => Err(newest.newer(found).with_path(dir)),
+            _ => Ok(()),
+        },
     }
+}
+
+/// Returns the newest format version that the manifests in `dir` state. One of them may be the remains
+/// of an interrupted upgrade.
+pub(super) fn version_of_manifests(fs: &dyn Fs, dir: &Path) -> Result<Option<u32>> {
+    let entries = list_dir(fs, dir)?.entries;
+    let numbers = entries.iter().filter_map(|entry| names::parse_manifest(&entry.name));
+    Ok(numbers.filter_map(|number| manifest::version_of(fs, dir, number)).max())
 }
 
 /// Takes the store's lock and creates the directory if needed. Pins the directory: later
@@ -258,15 +274,9 @@ fn create_store(fs: &Arc<dyn Fs>, dir: &Path, options: &Options, found: &DirList
     fs.share_keys(None, dir)?;
     // Needed even if the directory existed: its creator may have failed before this sync.
     sync_dir(&**fs, &parent_of(dir))?;
-    let store_id = fs.unique_number();
-    VersionSet::create(
-        fs.clone(),
-        dir,
-        options.key_order.clone(),
-        store_id,
-        VersionEdit::default(),
-    )?;
-    Ok(())
+    let format = u32::try_from(options.format_version).ok().and_then(FormatVersion::from_number);
+    let store = (fs.unique_number(), format.unwrap_or(FormatVersion::NEWEST));
+    VersionSet::create(fs.clone(), dir, options.key_order.clone(), store, VersionEdit::default())
 }
 
 /// Returns the tables of the store, none of which is open.
@@ -425,6 +435,7 @@ pub(super) fn assemble(
         counters: Counters::default(),
         scrub_problem: Mutex::new(None),
         purger: versions.purger(),
+        format: AtomicU32::new(versions.format().number()),
         versions: Mutex::new(versions),
         pool: replayed.pool.clone(),
         notes: replayed.notes.clone(),

@@ -16,6 +16,7 @@ use crate::iter::operands::Resolver;
 use crate::perf;
 use crate::read::get::{Found, Lookup, NOW};
 use crate::read::scan::{DbIterator, KeyBounds, prefix_bounds};
+use crate::read::value_reader::ValueReader;
 use crate::read::{ReadState, Slice};
 use crate::table::TableGet;
 
@@ -133,6 +134,22 @@ impl DbInner {
         let result = found.map(|pinned| visit(pinned.as_deref().unwrap_or(&copy)));
         let _ = COPY.try_with(|place| place.set(copy));
         Ok(result)
+    }
+
+    /// Returns a reader of the value of `key` now.
+    pub fn reader_at(&self, of: Option<InKeyspace<'_>>, key: &[u8]) -> Result<Option<ValueReader>> {
+        self.check_open()?;
+        let view = self.read_state.load();
+        let Some(view) = state_of(&view, of) else { return Ok(None) };
+        let lookup = self.lookup(of, None, true, None);
+        let found = match lookup.get_with(view, key, &mut Found::pin)? {
+            TableGet::Merge => match lookup.open_streamed(view, key)? {
+                Some(value) => return Ok(Some(ValueReader::of_pieces(value))),
+                None => lookup.get_merged(view, key, &mut Found::pin)?,
+            },
+            found => found.found(),
+        };
+        Ok(found.map(ValueReader::of_slice))
     }
 
     /// Returns the values of `keys` at `at`, or all as of one moment.

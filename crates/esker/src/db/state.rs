@@ -17,7 +17,7 @@
 //! checks a key that it has locked holds its own state. In manual background mode, flushes and
 //! compactions run in calls that block other calls.
 
-use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -216,6 +216,9 @@ pub(crate) struct DbInner {
     pub scrub_problem: Mutex<Option<Error>>,
     pub versions: Mutex<VersionSet>,
     pub purger: Option<Arc<Purger>>,
+    /// Number of the format version. Raised under the lock of `versions`, after the manifest states
+    /// it.
+    pub(super) format: AtomicU32,
     /// What a crash before this opening lost, in sentences.
     pub notes: Vec<String>,
     /// Pool of memtable memory for reuse. Keeps at most one memtable's worth and a chunk.

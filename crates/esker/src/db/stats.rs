@@ -43,6 +43,19 @@ impl DbInner {
         levels
     }
 
+    /// Returns the memory that no tree has for itself.
+    fn shared_memory_metrics(&self) -> MemoryMetrics {
+        MemoryMetrics {
+            pooled_bytes: self.pool.free_bytes() as u64,
+            cache_bytes: self.cache.used_bytes(),
+            cache_spare_bytes: self.cache.spare_bytes(),
+            cache_reserved_bytes: self.cache.reserved_bytes(),
+            cache_capacity_bytes: self.cache.capacity_bytes(),
+            budget_bytes: self.sizes.load().memory_budget_bytes,
+            ..MemoryMetrics::default()
+        }
+    }
+
     /// Returns the metrics for [`crate::Db::metrics`].
     pub fn metrics(&self) -> Metrics {
         let read_state = self.read_state.load();
@@ -59,13 +72,8 @@ impl DbInner {
             memory: MemoryMetrics {
                 active_memtable_bytes: read_state.active_bytes(),
                 frozen_memtables_bytes: read_state.frozen_bytes(),
-                pooled_bytes: self.pool.free_bytes() as u64,
-                cache_bytes: self.cache.used_bytes(),
-                cache_spare_bytes: self.cache.spare_bytes(),
-                cache_reserved_bytes: self.cache.reserved_bytes(),
-                cache_capacity_bytes: self.cache.capacity_bytes(),
                 tables_bytes: self.tables.memory_bytes(&files),
-                budget_bytes: self.sizes.load().memory_budget_bytes,
+                ..self.shared_memory_metrics()
             },
             cache_hits: cache.hits,
             cache_misses: cache.misses,
@@ -98,6 +106,7 @@ impl DbInner {
             stalled_us: counters.stalled_us.get(),
             snapshots: self.snapshots.count() as u64,
             frozen_memtables: read_state.frozen.len() as u64,
+            format_version: u64::from(self.format().number()),
             last_seqno: self.visible_seqno(),
             table_bytes: files.iter().map(|f| f.info.size_bytes).sum(),
             table_files: files.len() as u64,

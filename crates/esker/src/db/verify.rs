@@ -19,6 +19,8 @@ use crate::wal::{LogEnd, LogReader};
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
+    /// Format version of the store, as `CURRENT` and the manifest state it.
+    pub format_version: u32,
     /// Number of table files read.
     pub files: u64,
     /// Number of value files read.
@@ -65,7 +67,8 @@ impl Db {
         let values = inner.value_files_of(&forest);
         let value_bytes = values.iter().filter_map(|file| file.size_bytes().ok()).sum::<u64>();
         let all = files.iter().map(|(_, f)| f.info.size_bytes).sum::<u64>() + value_bytes;
-        let mut report = VerifyReport::default();
+        let mut report =
+            VerifyReport { format_version: inner.format().number(), ..VerifyReport::default() };
         for (tree, file) in files {
             match inner.verify_table(&tree, &file, &mut |_| true) {
                 Ok(_) => {

@@ -270,6 +270,8 @@ pub struct Metrics {
     pub snapshots: u64,
     /// Immutable memtables, which wait for their flush.
     pub frozen_memtables: u64,
+    /// Format version of the store's files ([`Db::upgrade_format`](crate::Db::upgrade_format)).
+    pub format_version: u64,
     /// Newest sequence number visible to readers.
     pub last_seqno: u64,
     /// Bytes of table files.

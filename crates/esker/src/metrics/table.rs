@@ -153,6 +153,8 @@ rows! {
             "Live snapshots.";
         frozen_memtables, "esker_frozen_memtables", gauge, "",
             "Immutable memtables, which wait for their flush.";
+        format_version, "esker_format_version", gauge, "",
+            "Format version of the store's files.";
         last_seqno, "esker_last_seqno", gauge, "",
             "Newest sequence number visible to readers.";
         table_bytes, "esker_table_bytes", gauge, "bytes",

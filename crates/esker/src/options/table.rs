@@ -6,6 +6,7 @@
 
 use super::kinds::*;
 use super::value::{OptionValue, Range};
+use crate::base::format_version::FormatVersion;
 use crate::base::units::{GIB, KIB, MIB};
 
 /// Mutability of an option.
@@ -169,11 +170,16 @@ macro_rules! rows {
     };
 }
 
+const OLDEST_FORMAT: u64 = FormatVersion::OLDEST.number() as u64;
+const NEWEST_FORMAT: u64 = FormatVersion::NEWEST.number() as u64;
+
 rows! {
     create_if_missing: bool = true, 0 => 1, "", Open, [],
         "Create the store if the directory does not contain one.";
     error_if_exists: bool = false, 0 => 1, "", Open, [],
         "Refuse to open an existing store.";
+    format_version: u64 = NEWEST_FORMAT, OLDEST_FORMAT => NEWEST_FORMAT, "", Open, [],
+        "Format version of a store that is created. `1` makes a store that earlier releases read and write too. An existing store keeps its version until `upgrade_format` raises it. docs/format.md says what each version brought.";
     memory_budget_bytes: Option<u64> = None, MIB => 1024 * GIB, "bytes", Open, [],
         "Limit on memtables, block cache, filters and indexes together. `auto`: a quarter of the memory available to the process, which is the machine's memory or the lowest limit of its control groups (cgroup v1, v2); at least 4 MiB, and at most 1 GiB unless the configured memtables and cache need more. A store opened read-only also keeps the content of the logs in memory, in addition to this limit.";
     durability: Durability = Durability::Buffered, 0 => 0, "", Live, ["sync"],

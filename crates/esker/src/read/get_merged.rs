@@ -19,6 +19,7 @@ use crate::iter::operands::{self, LONG_CHAIN, Operands};
 use crate::iter::same_key;
 use crate::memtable::Memtable;
 use crate::table::{TableGet, key_hash};
+use crate::tree::value_files::StreamedValue;
 
 /// The versions of a key that its value depends on.
 #[derive(Default)]
@@ -68,6 +69,40 @@ impl<'v> Lookup<'v> {
             memtable.merged.keep(key, key_hash(key), seqno, &merged);
         }
         Ok(Some(take(Found::Made(merged.into()))))
+    }
+
+    /// Opens the value of `key` in `read_state` if its newest visible version has a streamed value.
+    /// Returns `None` for every other version.
+    ///
+    /// # Errors
+    /// Those of reads.
+    pub fn open_streamed(
+        &self,
+        read_state: &ReadState,
+        key: &[u8],
+    ) -> Result<Option<StreamedValue>> {
+        let (mut covered, hash): (SeqNo, u64) = (0, key_hash(key));
+        for memtable in read_state.memtables() {
+            covered = covered.max(memtable.covering(key, self.seqno).unwrap_or(0));
+            if memtable.get_hit(key, hash, self.seqno).is_some() {
+                return Ok(None);
+            }
+        }
+        for (_, fragment) in read_state.version.fragments_holding(key) {
+            let table = self.tables.get(&fragment.file)?;
+            covered = covered.max(table.covering(key, self.seqno).unwrap_or(0));
+            if !table.may_contain(key, hash) {
+                continue;
+            }
+            let hit = table.get_past_filter(key, self.seqno, self.fill_cache, None)?;
+            let TableGet::Found(hit) = hit else { continue };
+            if hit.row.kind() != Kind::PutSeparated || hit.row.seqno() < covered {
+                return Ok(None);
+            }
+            let is_exact = self.tables.config().order.equal_keys_are_identical();
+            return self.tables.values().open_streamed(is_exact.then_some(key), hit.value());
+        }
+        Ok(None)
     }
 
     fn collect_in_memtables(

@@ -11,6 +11,7 @@ mod iter_pool;
 mod multi_get;
 pub mod newer;
 pub mod scan;
+pub mod value_reader;
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

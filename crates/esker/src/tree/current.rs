@@ -2,7 +2,8 @@
 //! prefix.
 //!
 //! The file has two slots of 512 bytes, written alternately. Each slot has a sequence number and a
-//! checksum. A torn write damages one slot and leaves the other intact.
+//! checksum. A torn write damages one slot and leaves the other intact. Both slots have the same
+//! version: only a new file has another one.
 //!
 //! ```text
 //! slot: magic 8 | version u32 | reserved u32 | sequence u64 | store id u64 |
@@ -14,12 +15,11 @@ use std::path::{Path, PathBuf};
 use super::names;
 use crate::base::checksum::checksum;
 use crate::base::coding::Reader;
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
+use crate::error::{Error, Result};
 use crate::fs::{Fs, WritableFile, sync_dir};
 
 const MAGIC: &[u8; 8] = b"eskerCUR";
-/// Version of the store directory format that this code writes and reads.
-pub const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 512;
 /// Largest number that a store can reach by counting. A larger one means a forged file.
 const COUNT_MAX: u64 = names::NUMBER_MAX;
@@ -27,6 +27,8 @@ const COUNT_MAX: u64 = names::NUMBER_MAX;
 /// Contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
+    /// Format version of the store.
+    pub format: FormatVersion,
     /// Sequence number of the slot. The valid slot with the larger number is the current one.
     pub sequence: u64,
     /// Identity of the store. It seeds the manifest's checksums.
@@ -41,7 +43,7 @@ impl Slot {
     fn encode(&self, which: usize) -> [u8; SLOT_BYTES] {
         let mut out = [0; SLOT_BYTES];
         out[..8].copy_from_slice(MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.format.number().to_le_bytes());
         out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         out[24..32].copy_from_slice(&self.store_id.to_le_bytes());
         out[32..40].copy_from_slice(&self.manifest.to_le_bytes());
@@ -51,7 +53,7 @@ impl Slot {
         out
     }
 
-    /// Returns the format version of an intact slot, and its contents if this code supports that
+    /// Returns the format version of an intact slot, and its contents if this code knows that
     /// version. The checksum's position and algorithm are the same in every version. A damaged slot
     /// is therefore never mistaken for one of a newer version.
     fn decode(bytes: &[u8], which: usize) -> Option<(u32, Option<Slot>)> {
@@ -61,15 +63,12 @@ impl Slot {
         }
         let version = reader.u32()?;
         reader.u32()?;
-        let slot = Slot {
-            sequence: reader.u64()?,
-            store_id: reader.u64()?,
-            manifest: reader.u64()?,
-            manifest_bytes: reader.u64()?,
-        };
+        let (sequence, store_id) = (reader.u64()?, reader.u64()?);
+        let (manifest, manifest_bytes) = (reader.u64()?, reader.u64()?);
+        let slot = |format| Slot { format, sequence, store_id, manifest, manifest_bytes };
         let sum = checksum(&bytes[..SLOT_BYTES - 8], which as u64);
         let whole = bytes[SLOT_BYTES - 8..] == sum.to_le_bytes();
-        whole.then(|| (version, (version == VERSION).then_some(slot)))
+        whole.then(|| (version, FormatVersion::from_number(version).map(slot)))
     }
 }
 
@@ -112,6 +111,11 @@ impl Current {
     /// `Incompatible` for a newer format version. `Corruption` when neither slot is intact, or when
     /// a number is larger than a store can reach. `Io`.
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Slot> {
+        Current::read_up_to(fs, dir, FormatVersion::NEWEST)
+    }
+
+    /// Does the same as code that knows the versions up to `newest`.
+    pub fn read_up_to(fs: &dyn Fs, dir: &Path, newest: FormatVersion) -> Result<Slot> {
         let path = dir.join(names::CURRENT);
         let bytes = fs
             .read(&path, 2 * SLOT_BYTES as u64)
@@ -119,9 +123,8 @@ impl Current {
         let mut found: Option<Slot> = None;
         for (which, slot) in bytes.chunks_exact(SLOT_BYTES).enumerate() {
             match Slot::decode(slot, which) {
-                Some((version, None)) if version > VERSION => {
-                    let message = format!("expected store version {VERSION}, found {version}");
-                    return Err(Error::new(ErrorKind::Incompatible, message).with_path(&path));
+                Some((version, _)) if version > newest.number() => {
+                    return Err(newest.newer(version).with_path(&path));
                 }
                 Some((_, Some(slot))) if found.is_none_or(|f| f.sequence < slot.sequence) => {
                     found = Some(slot);

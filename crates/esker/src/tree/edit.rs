@@ -1,7 +1,7 @@
 //! The change from one version to the next, and its encoding in the manifest.
 //!
 //! A field is a `u8` tag followed by its content. An unknown tag is an error, because skipping it
-//! would lose data.
+//! would lose data. The exception are tags with [`IGNORABLE`], which later releases may add.
 
 use super::catalog::CatalogChange;
 use super::lineage::Lineage;
@@ -113,6 +113,10 @@ const ADDED_INGESTED: u8 = 17;
 const INGESTED_SEQNO: u8 = 18;
 const LINEAGE: u8 = 23;
 const ADDED_SEPARATED: u8 = 24;
+const ADDED_STREAMED: u8 = 25;
+/// Bit of a tag that a reader may ignore. The content is a varint length and bytes, so that a reader
+/// that does not know the tag finds the next one.
+const IGNORABLE: u8 = 0x80;
 
 fn put_bound(out: &mut Vec<u8>, bound: &Option<Vec<u8>>) {
     match bound {
@@ -148,7 +152,8 @@ fn put_info(out: &mut Vec<u8>, info: &TableInfo) {
     }
     if !info.values.is_empty() {
         put_references(out, &info.values);
-    } else if let Some(seqno) = info.ingested {
+    }
+    if let Some(seqno) = info.ingested {
         put_varint(out, seqno);
     }
 }
@@ -186,11 +191,11 @@ fn get_info(reader: &mut Reader<'_>, tag: u8) -> Option<TableInfo> {
         info.expiring = reader.varint().filter(|count| *count > 0 || tag != ADDED_EXPIRING)?;
         info.expires_ms = Some(reader.varint()?).filter(|time| *time != NEVER_MS);
     }
-    if tag == ADDED_INGESTED {
-        info.ingested = Some(reader.varint().filter(|seqno| *seqno <= SEQNO_MAX)?);
-    }
-    if tag == ADDED_SEPARATED {
+    if tag == ADDED_SEPARATED || tag == ADDED_STREAMED {
         info.values = get_references(reader).filter(|refs| !refs.is_empty())?;
+    }
+    if tag == ADDED_INGESTED || tag == ADDED_STREAMED {
+        info.ingested = Some(reader.varint().filter(|seqno| *seqno <= SEQNO_MAX)?);
     }
     Some(info)
 }
@@ -287,7 +292,8 @@ impl VersionEdit {
         for slice in &self.added {
             let (tag, number) = match &slice.file {
                 AddedFile::New { number, info } if !info.values.is_empty() => {
-                    (ADDED_SEPARATED, *number)
+                    let is_ingested = info.ingested.is_some();
+                    (if is_ingested { ADDED_STREAMED } else { ADDED_SEPARATED }, *number)
                 }
                 AddedFile::New { number, info } if info.ingested.is_some() => {
                     (ADDED_INGESTED, *number)
@@ -361,7 +367,8 @@ impl VersionEdit {
                 lo: get_bound(reader)?,
                 hi: get_bound(reader)?,
             }),
-            ADDED_NEW | ADDED_EXISTING | ADDED_EXPIRING | ADDED_INGESTED | ADDED_SEPARATED => {
+            ADDED_NEW | ADDED_EXISTING | ADDED_EXPIRING | ADDED_INGESTED | ADDED_SEPARATED
+            | ADDED_STREAMED => {
                 self.added.push(get_added(reader, tag)?);
             }
             BOUND_ADDED | BOUND_REMOVED => {
@@ -372,6 +379,7 @@ impl VersionEdit {
                 };
                 bounds.push((level, get_key(reader)?));
             }
+            tag if tag & IGNORABLE != 0 => drop(reader.bytes()?),
             _ => return None,
         }
         Some(())

@@ -16,11 +16,11 @@ use super::edit::VersionEdit;
 use super::names;
 use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::Reader;
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::format_version::FormatVersion;
+use crate::error::{Error, Result};
 use crate::fs::{Fs, WritableFile, sync_dir};
 
 const MAGIC: &[u8; 8] = b"eskerMAN";
-const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 16;
 /// Maximum length of a manifest in bytes. A longer one is refused. A rewrite happens long before.
@@ -30,10 +30,10 @@ fn seed(store_id: u64, number: u64, offset: u64) -> u64 {
     location_seed(store_id ^ number.rotate_left(32), offset)
 }
 
-fn header(store_id: u64) -> [u8; HEADER_BYTES] {
+fn header(store_id: u64, format: FormatVersion) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
     out[..8].copy_from_slice(MAGIC);
-    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[8..12].copy_from_slice(&format.number().to_le_bytes());
     out[16..24].copy_from_slice(&store_id.to_le_bytes());
     let sum = checksum(&out[..24], 0);
     out[24..].copy_from_slice(&sum.to_le_bytes());
@@ -51,19 +51,19 @@ pub struct ManifestWriter {
 }
 
 impl ManifestWriter {
-    /// Creates a manifest with a first edit. Syncs the file and the directory entry.
+    /// Creates a manifest with a first edit, of a store with this identity and version. Syncs the file and the directory entry.
     pub fn create(
         fs: &dyn Fs,
         dir: &Path,
         number: u64,
-        store_id: u64,
+        (store_id, format): (u64, FormatVersion),
         first: &VersionEdit,
     ) -> Result<ManifestWriter> {
         let path = names::manifest_path(dir, number);
         let file = fs.create_new(&path).map_err(|e| Error::io(&path, "create the manifest", e))?;
         let mut writer =
             ManifestWriter { file, path, number, store_id, len_bytes: 0, next_ordinal: 0 };
-        let written = writer.file.append(&header(store_id));
+        let written = writer.file.append(&header(store_id, format));
         written.map_err(|e| Error::io(&writer.path, "write the manifest", e))?;
         writer.len_bytes = HEADER_BYTES as u64;
         writer.append(first)?;
@@ -135,6 +135,8 @@ pub struct Manifest {
     pub number: u64,
     /// Identity of the store.
     pub store_id: u64,
+    /// Format version of the store.
+    pub format: FormatVersion,
     /// The edits in order.
     pub edits: Vec<VersionEdit>,
     /// Offset of the end of the last intact record, in bytes.
@@ -205,6 +207,26 @@ pub fn read_behind(
     Ok((edits, end))
 }
 
+/// Returns the format version that an intact header states, also one that this build does not know.
+fn stated_version(head: &[u8]) -> Option<u32> {
+    let mut reader = Reader::new(head);
+    if reader.take(MAGIC.len())? != MAGIC {
+        return None;
+    }
+    let version = reader.u32()?;
+    let sum = head.get(HEADER_BYTES - 8..HEADER_BYTES)?;
+    (sum == checksum(&head[..HEADER_BYTES - 8], 0).to_le_bytes()).then_some(version)
+}
+
+/// Returns the format version that the header of a manifest states. `None` when the header cannot be
+/// read or is damaged.
+pub fn version_of(fs: &dyn Fs, dir: &Path, number: u64) -> Option<u32> {
+    let mut head = [0; HEADER_BYTES];
+    let file = fs.open_read(&names::manifest_path(dir, number)).ok()?;
+    file.read_exact_at(&mut head, 0).ok()?;
+    stated_version(&head)
+}
+
 /// Reads a manifest. The first `durable_bytes` must be intact.
 pub fn read(
     fs: &dyn Fs,
@@ -216,16 +238,13 @@ pub fn read(
     let path = names::manifest_path(dir, number);
     let bytes =
         fs.read(&path, MANIFEST_BYTES_MAX).map_err(|e| Error::io(&path, "read the manifest", e))?;
-    let head = bytes.get(..HEADER_BYTES);
-    if let Some(head) = head
-        && head.starts_with(MAGIC)
-        && u32::from_le_bytes([head[8], head[9], head[10], head[11]]) > VERSION
-        && head[24..] == checksum(&head[..24], 0).to_le_bytes()
-    {
-        let message = format!("expected manifest version {VERSION}, found a newer one");
-        return Err(Error::new(ErrorKind::Incompatible, message).with_path(&path));
+    let head = bytes.get(..HEADER_BYTES).unwrap_or_default();
+    let stated = stated_version(head).unwrap_or(0);
+    if stated > FormatVersion::NEWEST.number() {
+        return Err(FormatVersion::NEWEST.newer(stated).with_path(&path));
     }
-    if head != Some(&header(store_id)) {
+    let format = FormatVersion::from_number(stated).unwrap_or(FormatVersion::NEWEST);
+    if head != header(store_id, format) {
         return Err(Error::corruption(
             &path,
             0,
@@ -235,6 +254,7 @@ pub fn read(
     let mut found = Manifest {
         number,
         store_id,
+        format,
         edits: Vec::new(),
         len_bytes: HEADER_BYTES as u64,
         torn: false,

@@ -28,6 +28,8 @@ pub const STATUS: &str = "STATUS";
 const SLOT: &str = "slot-";
 /// Prefix of the second name of an ingested table that readers of the change feed need.
 const INGESTED: &str = "ingested-";
+/// Suffix of the name of a value file.
+const VALUES: &str = ".val";
 /// Suffix of the temporary name of a slot's file.
 const NEW: &str = ".new";
 /// Maximum length of the name of a slot, in bytes.
@@ -51,7 +53,7 @@ pub fn table_path(dir: &Path, number: u64) -> PathBuf {
 
 /// Returns the path of the value file with this number.
 pub fn value_path(dir: &Path, number: u64) -> PathBuf {
-    dir.join(format!("{number:06}.val"))
+    dir.join(format!("{number:06}{VALUES}"))
 }
 
 /// Returns the path of the WAL with this number.
@@ -85,7 +87,7 @@ pub fn parse_slot(name: &str) -> Option<&str> {
     name.strip_prefix(SLOT).filter(|slot| is_slot_name(slot))
 }
 
-/// An ingested table that is kept for readers of the change feed.
+/// An ingested table, or a value file of one, that is kept for readers of the change feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptTable {
     /// Sequence number of the ingest.
@@ -94,19 +96,27 @@ pub struct KeptTable {
     pub keyspace: u32,
     /// Tree of the keyspace.
     pub tree: u32,
-    /// Number of the table.
+    /// Number of the table or the value file.
     pub table: u64,
+    /// Whether it is a value file.
+    pub is_values: bool,
 }
 
-/// Returns the path of the second name of an ingested table.
+/// Returns the path of the second name of an ingested table or of a value file of one.
 pub fn kept_table_path(dir: &Path, of: &KeptTable) -> PathBuf {
-    let KeptTable { seqno, keyspace, tree, table } = of;
-    dir.join(format!("{INGESTED}{seqno}-{keyspace}-{tree}-{table}"))
+    let KeptTable { seqno, keyspace, tree, table, is_values } = of;
+    let suffix = if *is_values { VALUES } else { "" };
+    dir.join(format!("{INGESTED}{seqno}-{keyspace}-{tree}-{table}{suffix}"))
 }
 
-/// Parses the second name of an ingested table.
+/// Parses the second name of an ingested table or of a value file of one.
 pub fn parse_kept_table(name: &str) -> Option<KeptTable> {
-    let mut parts = name.strip_prefix(INGESTED)?.split('-');
+    let numbers = name.strip_prefix(INGESTED)?;
+    let (numbers, is_values) = match numbers.strip_suffix(VALUES) {
+        Some(numbers) => (numbers, true),
+        None => (numbers, false),
+    };
+    let mut parts = numbers.split('-');
     let mut number = || {
         let part = parts.next()?;
         // Each number has exactly one form.
@@ -115,7 +125,7 @@ pub fn parse_kept_table(name: &str) -> Option<KeptTable> {
     let (seqno, keyspace, tree, table) = (number()?, number()?, number()?, number()?);
     let (keyspace, tree) = (keyspace.try_into().ok()?, tree.try_into().ok()?);
     let is_whole = parts.next().is_none() && table <= NUMBER_MAX;
-    is_whole.then_some(KeptTable { seqno, keyspace, tree, table })
+    is_whole.then_some(KeptTable { seqno, keyspace, tree, table, is_values })
 }
 
 fn number(digits: &str) -> Option<u64> {
@@ -133,7 +143,7 @@ pub fn parse_table(name: &str) -> Option<u64> {
 
 /// Parses the number in a value file's name.
 pub fn parse_value_file(name: &str) -> Option<u64> {
-    number(name.strip_suffix(".val")?)
+    number(name.strip_suffix(VALUES)?)
 }
 
 /// Parses the number in a WAL's name.

@@ -17,6 +17,7 @@ use super::manifest::{self, ManifestWriter};
 use super::names;
 use super::purge::Purger;
 use super::value_files::ValueFiles;
+use crate::base::format_version::FormatVersion;
 use crate::base::key::{SEQNO_MAX, SeqNo};
 use crate::base::keyspace::stored_order;
 use crate::base::order::KeyOrder;
@@ -77,6 +78,7 @@ pub struct VersionSet {
     pub(super) fs: Arc<dyn Fs>,
     pub(super) dir: PathBuf,
     pub(super) store_id: u64,
+    format: FormatVersion,
     lineage: Lineage,
     purger: Option<Arc<Purger>>,
     values: Arc<ValueFiles>,
@@ -162,25 +164,22 @@ fn next_manifest_number(fs: &dyn Fs, dir: &Path, current: u64) -> Result<u64> {
 }
 
 impl VersionSet {
-    /// Creates a store's manifest and, as the last step, its `CURRENT`.
+    /// Creates the manifest of a store with this identity and format version and, as the last step,
+    /// its `CURRENT`.
     pub fn create(
         fs: Arc<dyn Fs>,
         dir: &Path,
         order: KeyOrder,
-        store_id: u64,
+        (store_id, format): (u64, FormatVersion),
         mut content: VersionEdit,
     ) -> Result<()> {
         let number = content.next_file.unwrap_or(1);
         content.next_file = Some(number + 1);
         content.comparator = Some(order.name().to_string());
-        let manifest = ManifestWriter::create(&*fs, dir, number, store_id, &content)?;
+        let manifest = ManifestWriter::create(&*fs, dir, number, (store_id, format), &content)?;
         let manifest_bytes = manifest.len_bytes();
-        Current::create(
-            &*fs,
-            dir,
-            Slot { sequence: 0, store_id, manifest: number, manifest_bytes },
-        )?;
-        Ok(())
+        let slot = Slot { format, sequence: 0, store_id, manifest: number, manifest_bytes };
+        Current::create(&*fs, dir, slot).map(drop)
     }
 
     /// Reads the store's manifest and rebuilds the current versions. `orders` has the key order of
@@ -224,8 +223,17 @@ impl VersionSet {
         found: &manifest::Manifest,
         (purger, values, known): (Option<Arc<Purger>>, Arc<ValueFiles>, &[Arc<FileMeta>]),
     ) -> Result<VersionSet> {
+        if found.format != slot.format {
+            let message = format!(
+                "expected the manifest of a store with format version {}, found version {}",
+                slot.format.number(),
+                found.format.number()
+            );
+            return Err(Error::corruption(&names::manifest_path(dir, slot.manifest), 0, message));
+        }
         let mut set = VersionSet {
             store_id: slot.store_id,
+            format: slot.format,
             lineage: Lineage::default(),
             purger,
             values,
@@ -284,6 +292,7 @@ impl VersionSet {
             fs: self.fs.clone(),
             dir: self.dir.clone(),
             store_id: self.store_id,
+            format: self.format,
             lineage: self.lineage.clone(),
             purger: None,
             values: self.values.clone(),
@@ -327,6 +336,11 @@ impl VersionSet {
     /// Returns the store's identity.
     pub fn store_id(&self) -> u64 {
         self.store_id
+    }
+
+    /// Returns the store's format version.
+    pub fn format(&self) -> FormatVersion {
+        self.format
     }
 
     /// Returns the store's lineage.
@@ -428,12 +442,13 @@ impl VersionSet {
         let number = self.next_manifest;
         self.next_manifest += 1;
         let path = names::manifest_path(dir, number);
-        let made = ManifestWriter::create(fs, dir, number, self.store_id, &content)
+        let store = (self.store_id, self.format);
+        let made = ManifestWriter::create(fs, dir, number, store, &content)
             .inspect_err(|_| drop(fs.remove(&path)))?;
         let switched = if self.renew || writer.current.is_worn() {
             let sequence = writer.current.sequence() + 1;
-            let (store_id, manifest_bytes) = (self.store_id, made.len_bytes());
-            let slot = Slot { sequence, store_id, manifest: number, manifest_bytes };
+            let ((store_id, format), manifest_bytes) = (store, made.len_bytes());
+            let slot = Slot { format, sequence, store_id, manifest: number, manifest_bytes };
             Current::create(fs, dir, slot).map(|current| writer.current = current)
         } else {
             writer.current.switch(number, made.len_bytes())
@@ -447,6 +462,21 @@ impl VersionSet {
         (self.manifest_number, self.renew) = (number, false);
         let _ = fs.remove(&names::manifest_path(dir, old.number()));
         Ok(())
+    }
+
+    /// Raises the format version to `to`: writes a new manifest and a new `CURRENT`, which both state
+    /// it. The rename of `CURRENT` decides.
+    ///
+    /// # Errors
+    /// As [`VersionSet::apply`]. After an error of `CURRENT` the store may have either version, and
+    /// every later call returns `ReadOnly`.
+    pub fn upgrade(&mut self, to: FormatVersion) -> Result<()> {
+        self.check_sound()?;
+        let (next, numbers) = (self.forest.clone(), self.numbers);
+        let before = (self.format, self.renew);
+        (self.format, self.renew) = (to, true);
+        let written = self.rewrite(&next, &numbers);
+        written.inspect_err(|_| (self.format, self.renew) = before)
     }
 
     /// Allocates the age of the next run.

@@ -102,6 +102,21 @@ impl ValueFile {
         read
     }
 
+    /// Reads piece `number` of a streamed value into `out`.
+    fn read_piece(
+        &self,
+        reader: &ValueFileReader,
+        pointer: &ValuePointer,
+        number: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let read = reader.read_piece(pointer, number, out);
+        if read.as_ref().is_err_and(Error::is_corruption) {
+            self.damaged.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+
     /// Takes back the hold of one table. `is_obsolete` says that no version needs the table.
     pub(super) fn release_table(&self, is_obsolete: bool) {
         let before = self.tables.fetch_sub(1, Ordering::AcqRel);
@@ -126,6 +141,28 @@ impl Drop for ValueFile {
 impl std::fmt::Debug for ValueFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "value file {}", self.number)
+    }
+}
+
+/// A streamed value, whose pieces are read one by one. Holds its file open.
+pub struct StreamedValue {
+    file: Arc<ValueFile>,
+    reader: Arc<ValueFileReader>,
+    pointer: ValuePointer,
+}
+
+impl StreamedValue {
+    /// Returns the length of the value, in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        u64::from(self.pointer.value_bytes)
+    }
+
+    /// Replaces the content of `out` by piece `number` of the value.
+    ///
+    /// # Errors
+    /// `Corruption` when the piece is damaged, `Io`. `out` is empty then.
+    pub fn read_piece(&self, number: u64, out: &mut Vec<u8>) -> Result<()> {
+        self.file.read_piece(&self.reader, &self.pointer, number, out)
     }
 }
 
@@ -185,10 +222,34 @@ impl ValueFiles {
     pub fn get(&self, number: u64) -> Option<Arc<ValueFile>> {
         self.files.lock().get(&number).and_then(Weak::upgrade)
     }
-}
 
-impl ReadValues for ValueFiles {
-    fn read_value(&self, key: Option<&[u8]>, pointer: &[u8]) -> Result<ValueBytes> {
+    /// Opens the streamed value to which an encoded pointer points. Returns `None` if the value is not
+    /// streamed. `key` is that of [`ReadValues::read_value`].
+    ///
+    /// # Errors
+    /// As [`ReadValues::read_value`].
+    pub fn open_streamed(
+        &self,
+        key: Option<&[u8]>,
+        pointer: &[u8],
+    ) -> Result<Option<StreamedValue>> {
+        let (file, pointer) = self.locate(pointer)?;
+        if !pointer.is_streamed {
+            return Ok(None);
+        }
+        let opened = file.reader().and_then(|reader| {
+            reader.check_bounds(&pointer)?;
+            reader.check_head(key, &pointer)?;
+            Ok(reader)
+        });
+        if opened.as_ref().is_err_and(Error::is_corruption) {
+            file.damaged.store(true, Ordering::Relaxed);
+        }
+        Ok(Some(StreamedValue { reader: opened?, file, pointer }))
+    }
+
+    /// Returns the file to which an encoded pointer points, and the pointer.
+    fn locate(&self, pointer: &[u8]) -> Result<(Arc<ValueFile>, ValuePointer)> {
         let Some(pointer) = ValuePointer::decode(pointer) else {
             let message = "an entry's pointer to its value is malformed";
             return Err(Error::corruption(&self.place.dir, 0, message));
@@ -198,6 +259,13 @@ impl ReadValues for ValueFiles {
             let message = "an entry points to this value file, but its table does not name it";
             return Err(Error::corruption(&path, pointer.offset_bytes, message));
         };
+        Ok((file, pointer))
+    }
+}
+
+impl ReadValues for ValueFiles {
+    fn read_value(&self, key: Option<&[u8]>, pointer: &[u8]) -> Result<ValueBytes> {
+        let (file, pointer) = self.locate(pointer)?;
         file.read(key, &pointer)
     }
 }

@@ -109,7 +109,10 @@ impl ValueOutput {
         stored: &'v [u8],
     ) -> Result<(Kind, &'v [u8])> {
         let pointer = ValuePointer::decode(stored);
-        let is_moved = pointer.is_some_and(|pointer| self.config.moved.contains(&pointer.file));
+        // A streamed value is alone in its file, so the file never has garbage.
+        let is_moved = pointer.is_some_and(|pointer| {
+            !pointer.is_streamed && self.config.moved.contains(&pointer.file)
+        });
         let source = self.config.source.clone().filter(|_| is_moved);
         let Some(source) = source else { return Ok((Kind::PutSeparated, stored)) };
         let value = match source.read_value(Some(key), stored) {

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{
-    FOOTER_BYTES, FOOTER_MAGIC, HEADER_BYTES, MAGIC, VERSION, footer, header, record_checksum,
+    FOOTER_BYTES, FOOTER_MAGIC, HEADER_BYTES, MAGIC, VERSION, VERSION_STREAMED, footer, header,
+    record_checksum,
 };
 use crate::base::checksum::{checksum, location_seed};
 use crate::base::coding::{u32_at, u64_at};
 use crate::base::key::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::base::separated::{RECORD_HEADER_BYTES, ValueBytes, ValuePointer};
+use crate::base::separated::{RECORD_HEADER_BYTES, STREAMED, ValueBytes, ValuePointer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, ReadableFile};
 
@@ -29,12 +30,14 @@ pub struct ValueFileContent {
 
 /// An open value file.
 pub struct ValueFileReader {
-    file: Arc<dyn ReadableFile>,
-    path: PathBuf,
+    pub(super) file: Arc<dyn ReadableFile>,
+    pub(super) path: PathBuf,
     number: u64,
-    content: ValueFileContent,
+    pub(super) content: ValueFileContent,
     /// Offset behind the last record.
-    end_bytes: u64,
+    pub(super) end_bytes: u64,
+    /// Whether the file may have streamed records.
+    has_streams: bool,
 }
 
 impl ValueFileReader {
@@ -58,11 +61,13 @@ impl ValueFileReader {
         }
         let version = u32_at(&head, 8);
         let id = u64_at(&head, 16);
-        if version > VERSION && u64_at(&head, 24) == checksum(&head[..24], location_seed(id, 0)) {
-            let message = format!("expected a value file of version {VERSION}, found {version}");
+        let newest = VERSION_STREAMED;
+        if version > newest && u64_at(&head, 24) == checksum(&head[..24], location_seed(id, 0)) {
+            let message =
+                format!("expected a value file of at most version {newest}, found {version}");
             return Err(Error::new(ErrorKind::Incompatible, message).with_path(path));
         }
-        if head != header(id) {
+        if !(VERSION..=newest).contains(&version) || head != header(id, version) {
             return Err(bad(0, "the header of the value file is damaged"));
         }
         let end_bytes = size_bytes - FOOTER_BYTES as u64;
@@ -73,7 +78,8 @@ impl ValueFileReader {
             return Err(bad(end_bytes, "the footer of the value file is damaged"));
         }
         let content = ValueFileContent { id, records, size_bytes };
-        Ok(ValueFileReader { file, path: path.to_path_buf(), number, content, end_bytes })
+        let (path, has_streams) = (path.to_path_buf(), version == VERSION_STREAMED);
+        Ok(ValueFileReader { file, path, number, content, end_bytes, has_streams })
     }
 
     /// Opens a value file for a repair: one of header and footer suffices. Records are checked when
@@ -96,13 +102,15 @@ impl ValueFileReader {
         let (id, records) = (u64_at(&tail, 16), u64_at(&tail, 8));
         let (id, end_bytes) = if has_tail && tail == footer(id, tail_at, records) {
             (id, tail_at)
-        } else if has_head && head == header(u64_at(&head, 16)) {
+        } else if has_head && head == header(u64_at(&head, 16), u32_at(&head, 8)) {
             (u64_at(&head, 16), size_bytes)
         } else {
             return whole;
         };
         let content = ValueFileContent { id, records: 0, size_bytes };
-        Ok(ValueFileReader { file, path: path.to_path_buf(), number, content, end_bytes })
+        // A pointer says whether its record is streamed.
+        let (path, has_streams) = (path.to_path_buf(), true);
+        Ok(ValueFileReader { file, path, number, content, end_bytes, has_streams })
     }
 
     /// Returns what the file states of itself.
@@ -120,7 +128,8 @@ impl ValueFileReader {
         self.number
     }
 
-    fn bad(&self, at: u64, what: impl Into<String>) -> Error {
+    /// Returns an error for damage at an offset.
+    pub(super) fn bad(&self, at: u64, what: impl Into<String>) -> Error {
         Error::corruption(&self.path, at, what)
     }
 
@@ -143,14 +152,9 @@ impl ValueFileReader {
     /// `Corruption` when the record is damaged, is another one, or has another key; `Io`.
     pub fn read(&self, key: Option<&[u8]>, pointer: &ValuePointer) -> Result<ValueBytes> {
         let at = pointer.offset_bytes;
-        let end = at.checked_add(pointer.record_bytes());
-        if at < HEADER_BYTES as u64 || end.is_none_or(|end| end > self.end_bytes) {
-            let message = format!(
-                "a table points to {} bytes here, but the records end at byte {}",
-                pointer.record_bytes(),
-                self.end_bytes
-            );
-            return Err(self.bad(at, message));
+        self.check_bounds(pointer)?;
+        if pointer.is_streamed {
+            return self.read_streamed(key, pointer);
         }
         let record = self.read_at(at, pointer.record_bytes() as usize)?;
         let key_bytes = self.check_record(at, &record)?;
@@ -162,6 +166,25 @@ impl ValueFileReader {
             return Err(self.bad(at, "expected the value of one key, found that of another"));
         }
         Ok(ValueBytes::new(record, start))
+    }
+
+    /// Refuses a pointer to bytes that are not between header and footer, or to a streamed record in a
+    /// file that cannot have one.
+    pub fn check_bounds(&self, pointer: &ValuePointer) -> Result<()> {
+        let at = pointer.offset_bytes;
+        let end = at.checked_add(pointer.record_bytes());
+        if at < HEADER_BYTES as u64 || end.is_none_or(|end| end > self.end_bytes) {
+            let message = format!(
+                "a table points to {} bytes here, but the records end at byte {}",
+                pointer.record_bytes(),
+                self.end_bytes
+            );
+            return Err(self.bad(at, message));
+        }
+        if pointer.is_streamed && !self.has_streams {
+            return Err(self.bad(at, "a table points to a streamed value in a file without any"));
+        }
+        Ok(())
     }
 
     /// Checks the whole record at `at`. Returns the length of its key.
@@ -191,6 +214,11 @@ impl ValueFileReader {
             self.file
                 .read_exact_at(&mut head, at)
                 .map_err(|e| Error::io(&self.path, "read a value", e))?;
+            if self.has_streams && u32_at(&head, 8) & STREAMED != 0 {
+                let Some(end) = self.check_streamed(at, pace)? else { return Ok(false) };
+                (at, records) = (end, records + 1);
+                continue;
+            }
             let (key_bytes, value_bytes) = (u32_at(&head, 8) as usize, u32_at(&head, 12) as usize);
             let bytes = RECORD_HEADER_BYTES + key_bytes + value_bytes;
             if key_bytes > STORED_KEY_BYTES_MAX

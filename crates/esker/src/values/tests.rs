@@ -89,3 +89,45 @@ fn every_changed_bit_and_every_missing_byte_is_found() {
         assert!(!is_whole(&whole[..len]), "{len} bytes");
     }
 }
+
+#[test]
+fn streamed_values_are_read_back_and_other_pointers_are_refused() {
+    let (fs, path) = (MemFs::new(), Path::new("/000007.val"));
+    let value: Vec<u8> = (0..150_000_u32).map(|n| (n % 253) as u8).collect();
+    let mut writer = StreamedValueWriter::create(&*fs, path, (7, 99), b"key").unwrap();
+    value.chunks(7001).for_each(|part| writer.write(part).unwrap());
+    let (pointer, bytes) = writer.finish().unwrap();
+    assert_eq!(bytes, pointer.record_bytes() + OVERHEAD_BYTES);
+    let reader = ValueFileReader::open(&*fs, path, 7).unwrap();
+    assert_eq!((reader.content().records, reader.content().size_bytes), (1, bytes));
+    assert!(reader.check(&mut |_| true).unwrap());
+    assert!(!reader.check(&mut |_| false).unwrap());
+    assert!(*reader.read(Some(b"key"), &pointer).unwrap() == *value);
+    let mut piece = vec![1];
+    reader.read_piece(&pointer, 2, &mut piece).unwrap();
+    assert!(piece == value[2 * 65_536..]);
+    reader.read_piece(&pointer, 3, &mut piece).unwrap();
+    assert!(piece.is_empty(), "behind the last piece");
+    let wrong = [
+        (Some(&b"other"[..]), pointer),
+        (None, ValuePointer { checksum: pointer.checksum ^ 1, ..pointer }),
+        (None, ValuePointer { offset_bytes: 33, ..pointer }),
+        (None, ValuePointer { offset_bytes: u64::MAX / 2, ..pointer }),
+        (None, ValuePointer { key_bytes: 4, ..pointer }),
+        (None, ValuePointer { value_bytes: pointer.value_bytes - 1, ..pointer }),
+        (None, ValuePointer { value_bytes: pointer.value_bytes + 1, ..pointer }),
+        (None, ValuePointer { is_streamed: false, ..pointer }),
+    ];
+    for (key, pointer) in wrong {
+        let error = reader.read(key, &pointer).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{pointer:?}: {error}");
+    }
+    // A file of version 1 has no streamed record.
+    let plain = Path::new("/000008.val");
+    let mut writer = ValueFileWriter::create(&*fs, plain, 8, 99).unwrap();
+    let pointer = writer.add(b"key", &value).unwrap();
+    writer.finish().unwrap();
+    let reader = ValueFileReader::open(&*fs, plain, 8).unwrap();
+    let streamed = ValuePointer { value_bytes: 9, is_streamed: true, ..pointer };
+    assert_eq!(reader.read(None, &streamed).unwrap_err().kind(), ErrorKind::Corruption);
+}

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FOOTER_BYTES, HEADER_BYTES, footer, header, lengths, record_checksum};
+use super::{FOOTER_BYTES, HEADER_BYTES, VERSION, footer, header, lengths, record_checksum};
 use crate::base::key::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::base::separated::ValuePointer;
 use crate::error::{Error, Result};
@@ -32,8 +32,18 @@ impl ValueFileWriter {
     /// # Errors
     /// `Io`, `NoSpace`.
     pub fn create(fs: &dyn Fs, path: &Path, number: u64, id: u64) -> Result<ValueFileWriter> {
+        ValueFileWriter::create_version(fs, path, (number, id), VERSION)
+    }
+
+    /// Creates a file of a version.
+    pub(super) fn create_version(
+        fs: &dyn Fs,
+        path: &Path,
+        (number, id): (u64, u64),
+        version: u32,
+    ) -> Result<ValueFileWriter> {
         let file = fs.create_new(path).map_err(|e| Error::io(path, "create a value file", e))?;
-        let out = header(id).to_vec();
+        let out = header(id, version).to_vec();
         debug_assert_eq!(out.len(), HEADER_BYTES);
         let path = path.to_path_buf();
         Ok(ValueFileWriter { file, path, number, id, out, written_bytes: 0, records: 0 })
@@ -49,7 +59,13 @@ impl ValueFileWriter {
         self.offset() + FOOTER_BYTES as u64
     }
 
-    fn offset(&self) -> u64 {
+    /// Returns the identity of the file.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns the offset of what is written next.
+    pub(super) fn offset(&self) -> u64 {
         self.written_bytes + self.out.len() as u64
     }
 
@@ -78,8 +94,19 @@ impl ValueFileWriter {
             }
         }
         self.records += 1;
-        let file = self.number;
-        Ok(ValuePointer { file, offset_bytes, key_bytes, value_bytes, checksum })
+        let (file, is_streamed) = (self.number, false);
+        Ok(ValuePointer { file, offset_bytes, key_bytes, value_bytes, checksum, is_streamed })
+    }
+
+    /// Adds a part of a streamed record.
+    pub(super) fn add_part(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.extend_from_slice(bytes);
+        if self.out.len() >= BUFFER_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    /// Counts a record that was added in parts.
+    pub(super) fn count_record(&mut self) {
+        self.records += 1;
     }
 
     fn write_out(&mut self) -> Result<()> {

@@ -9,14 +9,15 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
 use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::internals::Thresholds;
 use esker::{
-    Batch, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Runtime, RuntimeOptions,
-    Snapshot, ValueSeparation, WriteOptions,
+    Batch, Clock, Comparator, Db, Durability, KeyOrder, Options, ReadOptions, Runtime,
+    RuntimeOptions, Snapshot, ValueSeparation, WriteOptions,
 };
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
@@ -76,6 +77,15 @@ fn runtime_by_variable() -> Option<Runtime> {
         Some(Runtime::new(RuntimeOptions { memory_budget_bytes, ..Default::default() }).unwrap())
     });
     SHARED.clone()
+}
+
+/// A clock that a test turns, in milliseconds.
+pub struct Turning(pub AtomicU64);
+
+impl Clock for Turning {
+    fn now_ms(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
 }
 
 /// A store, its oracle, and snapshots with the oracle's state at each.

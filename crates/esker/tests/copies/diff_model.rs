@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::common::tiny_options;
+use crate::common::{Turning, tiny_options};
 use esker::diff::{DiffSource, diff};
 use esker::fs::{Fs, MemFs};
 use esker::{
@@ -15,15 +15,6 @@ use esker::{
     built_in_merge_operator,
 };
 use esker_testkit::rng::SplitMix64;
-
-/// A clock that the test sets.
-struct Turning(AtomicU64);
-
-impl Clock for Turning {
-    fn now_ms(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 /// A value, and when it expires.
 type Value = (Vec<u8>, Option<u64>);

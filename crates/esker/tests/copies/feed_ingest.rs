@@ -298,3 +298,80 @@ fn a_target_has_all_of_an_ingest_or_nothing_after_a_crash_at_every_point() {
     }
     assert!(with > 0 && without > 0, "{with} images with the ingest, {without} without");
 }
+
+#[test]
+fn a_streamed_value_is_in_the_feed_after_its_key_is_overwritten() {
+    let fs: Arc<dyn Fs> = MemFs::new();
+    let db = open(&fs);
+    let slot = db.subscribe("s", &SlotOptions::default()).unwrap();
+    let users = db.keyspace("users", &KeyspaceOptions::default()).unwrap();
+    let value: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+    db.put("a", "1").unwrap();
+    db.put_reader("a", &value[..]).unwrap();
+    users.put_reader("u", &value[1..]).unwrap();
+    db.put("a", "2").unwrap();
+    users.delete("u").unwrap();
+    db.compact_all().unwrap();
+    db.compact_all().unwrap();
+    let is_values = |name: &&String| name.ends_with(".val");
+    assert_eq!(kept(&*fs).iter().filter(is_values).count(), 2, "{:?}", kept(&*fs));
+    assert_eq!(db.metrics().value_files, 0, "only the feed needs them");
+    let check = |db: &Db| {
+        let slot = db.slot("s").unwrap();
+        let batches: Vec<ChangeBatch> = slot.changes().unwrap().map(|b| b.unwrap()).collect();
+        let puts = |wanted: &[u8]| {
+            let changes = batches.iter().flat_map(|batch| &batch.changes);
+            let values = changes.filter_map(|change| match change {
+                Change::Put { key, value, .. } if key == wanted => Some(value.clone()),
+                _ => None,
+            });
+            values.collect::<Vec<_>>()
+        };
+        assert!(puts(b"a") == [b"1".to_vec(), value.clone(), b"2".to_vec()]);
+        assert!(puts(b"u") == [value[1..].to_vec()]);
+        assert!(db.slots().unwrap()[0].lag_bytes > 2 * value.len() as u64);
+        batches
+    };
+    check(&db);
+    drop((slot, users));
+    db.close().unwrap();
+    check(&Db::open_read_only_on(fs.clone(), dir(), options()).unwrap());
+    let db = open(&fs);
+    let batches = check(&db);
+    // A target has the values, too.
+    let target = Db::open_on(MemFs::new(), dir(), options()).unwrap();
+    let mut applier = Applier::new(&target, db.store_id()).unwrap();
+    let last = batches.last().unwrap().sequence;
+    for batch in batches.into_iter().take(3) {
+        assert!(applier.apply(&StreamItem::Batch(batch)).unwrap());
+    }
+    assert!(*target.get("a").unwrap().unwrap() == *value);
+    db.slot("s").unwrap().confirm(last).unwrap();
+    assert!(kept(&*fs).is_empty(), "{:?}", kept(&*fs));
+}
+
+#[test]
+fn the_feed_has_a_streamed_value_or_not_after_a_crash_at_every_point() {
+    let crash = CrashFs::seeded(1);
+    let fs: Arc<dyn Fs> = crash.clone();
+    let db = open(&fs);
+    db.subscribe("s", &SlotOptions::default()).unwrap();
+    db.put("a", "1").unwrap();
+    let found = images(&crash, || {
+        db.put_reader("v", std::io::Read::take(std::io::repeat(7), 70_000)).unwrap();
+        db.put("a", "3").unwrap();
+    });
+    let mut seen = [0, 0];
+    for (at, image) in found.into_iter().enumerate() {
+        let image: Arc<dyn Fs> = image;
+        let db = open(&image);
+        let slot = db.slot("s").unwrap();
+        let mut model = BTreeMap::new();
+        apply(&mut model, slot.changes().unwrap());
+        assert!(model == content(&db), "image {at}");
+        seen[usize::from(model.contains_key(&b"v"[..]))] += 1;
+        slot.confirm(db.snapshot_with_position().1).unwrap();
+        assert!(kept(&*image).is_empty(), "image {at}: {:?}", kept(&*image));
+    }
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+}

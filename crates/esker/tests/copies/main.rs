@@ -8,6 +8,7 @@ mod feed;
 mod feed_ingest;
 mod feed_model;
 mod fork;
+mod format_versions;
 mod ingest;
 mod ingest_model;
 mod ingest_readers;

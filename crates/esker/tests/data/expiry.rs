@@ -6,21 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::common::{pairs, tiny_options};
+use crate::common::{Turning, pairs, tiny_options};
 use esker::fs::MemFs;
 use esker::{
-    Batch, Clock, Db, ErrorKind, KeyspaceOptions, Options, TransactionOptions, WriteOptions,
+    Batch, Db, ErrorKind, KeyspaceOptions, Options, TransactionOptions, WriteOptions,
     built_in_merge_operator,
 };
-
-/// A clock that the test sets.
-struct Turning(AtomicU64);
-
-impl Clock for Turning {
-    fn now_ms(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -15,3 +15,4 @@ mod rest;
 mod seek_compaction;
 mod separated_values;
 mod space_bound;
+mod streamed_values;

@@ -12,22 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::common::{pairs, tiny_options};
+use crate::common::{Turning, pairs, tiny_options};
 use esker::{
-    Batch, Clock, Concurrency, Db, Durability, Keyspace, KeyspaceOptions, Options, Policy,
-    ReadOptions, Snapshot, Transaction, TransactionOptions, built_in_merge_operator,
+    Batch, Concurrency, Db, Durability, Keyspace, KeyspaceOptions, Options, Policy, ReadOptions,
+    Snapshot, Transaction, TransactionOptions, built_in_merge_operator,
 };
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::rng::SplitMix64;
-
-/// A clock that the test sets.
-struct Turning(AtomicU64);
-
-impl Clock for Turning {
-    fn now_ms(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 /// What was written of a key since its last delete.
 #[derive(Clone, Default, Debug)]

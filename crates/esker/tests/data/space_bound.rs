@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::Turning;
 use esker::fs::MemFs;
-use esker::{Clock, Compression, Db, Options, Policy};
+use esker::{Compression, Db, Options, Policy};
 use esker_testkit::rng::SplitMix64;
 
 const KEYS: u64 = 30_000;
@@ -103,15 +104,6 @@ fn bound_costs_nothing_where_no_key_is_overwritten() {
     // The parts of tables that were pushed down take space, so a few merges come earlier.
     let (bounded, unbounded) = (written(Some(1.6)), written(None));
     assert!(bounded <= unbounded * 11 / 10, "{bounded} and {unbounded}");
-}
-
-/// A clock that the test sets.
-struct Turning(AtomicU64);
-
-impl Clock for Turning {
-    fn now_ms(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Puts pairs that live an hour, at a constant rate for four hours. Returns the most bytes of tables

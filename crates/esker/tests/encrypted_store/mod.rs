@@ -254,6 +254,9 @@ fn value_files_ingests_and_their_feed_are_encrypted_too() {
     db.flush().unwrap();
     assert!(db.metrics().value_files > 0);
     db.bulk_load((0..200).map(|n| (format!("load{n:03}"), value(n)))).unwrap();
+    // In several pieces.
+    let long = value(1).repeat(700);
+    db.put_reader("streamed", long.as_bytes()).unwrap();
     db.compact_all().unwrap();
     drop(slot);
     db.close().unwrap();
@@ -262,12 +265,17 @@ fn value_files_ingests_and_their_feed_are_encrypted_too() {
     assert!(names.iter().any(|name| name.starts_with("ingested-")), "{names:?}");
 
     let db = Db::open_on(fs, dir(), options).unwrap();
-    assert_eq!(pairs(db.iter().unwrap()).len(), 400);
+    assert_eq!(pairs(db.iter().unwrap()).len(), 401);
+    let mut reader = db.get_reader("streamed").unwrap().unwrap();
+    let mut read = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut read).unwrap();
+    assert!(read == long);
+    assert!(db.verify(&mut |_, _| {}).unwrap().is_whole());
     let mut fed = 0;
     for batch in db.changes(0).unwrap() {
         fed += batch.unwrap().changes.len();
     }
-    assert_eq!(fed, 400);
+    assert_eq!(fed, 401);
 }
 
 #[test]

@@ -92,6 +92,11 @@ pub fn values(bytes: &mut [u8]) -> Option<()> {
     let mut at = 32;
     while at < footer {
         let lengths = word(bytes, at + 8)?;
+        if lengths & 1 << 31 != 0 {
+            let Some(end) = streamed_value(bytes, at, id) else { break };
+            at = end;
+            continue;
+        }
         let end = at + 16 + (lengths as u32 as usize) + (lengths >> 32) as usize;
         if write_checksum(bytes, at + 8, end, at, location_seed(id, at as u64)).is_none() {
             break;
@@ -102,4 +107,20 @@ pub fn values(bytes: &mut [u8]) -> Option<()> {
     bytes.get_mut(footer..footer + 8)?.copy_from_slice(&(footer as u64).to_le_bytes());
     bytes.get_mut(footer + 16..footer + 24)?.copy_from_slice(&id.to_le_bytes());
     write_checksum(bytes, footer, footer + 32, footer + 32, seed)
+}
+
+/// Corrects the checksums of the streamed record at `at`. Returns its end.
+fn streamed_value(bytes: &mut [u8], at: usize, id: u64) -> Option<usize> {
+    let key_bytes = (word(bytes, at + 8)? & 0x7fff_ffff) as usize;
+    let mut next = at + 16 + key_bytes;
+    write_checksum(bytes, at + 8, next, at, location_seed(id, at as u64))?;
+    loop {
+        let piece_bytes = u32::from_le_bytes(*bytes.get(next + 8..)?.first_chunk()?) as usize;
+        let end = next + 12 + piece_bytes;
+        write_checksum(bytes, next + 8, end, next, location_seed(id, next as u64))?;
+        next = end;
+        if piece_bytes < 64 << 10 {
+            return Some(next);
+        }
+    }
 }

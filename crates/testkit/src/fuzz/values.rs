@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use esker::fs::{Fs, MemFs};
-use esker::internals::{ValueFileReader, ValueFileWriter, ValuePointer, file_names};
+use esker::internals::{
+    StreamedValueWriter, ValueFileReader, ValueFileWriter, ValuePointer, file_names,
+};
 
 use super::fixup;
 
@@ -22,12 +24,18 @@ fn read(bytes: &[u8]) {
     written.unwrap_or_else(|e| panic!("a file in memory: {e}"));
     let pointer = ValuePointer::decode(bytes);
     let first = || {
+        let key_word = u32_at(bytes, 40)?;
+        let is_streamed = key_word & 1 << 31 != 0;
+        // Of a streamed record, the first piece.
+        let key_bytes = key_word & !(1 << 31);
+        let value_at = if is_streamed { 56 + key_bytes as usize } else { 44 };
         Some(ValuePointer {
             file: 1,
             offset_bytes: 32,
-            key_bytes: u32_at(bytes, 40)?,
-            value_bytes: u32_at(bytes, 44)?,
+            key_bytes,
+            value_bytes: u32_at(bytes, value_at)?,
             checksum: u64_at(bytes, 32)?,
+            is_streamed,
         })
     };
     for opened in
@@ -61,6 +69,16 @@ pub fn value_file_seeds() -> Vec<Vec<u8>> {
         }
         writer.finish()
     };
-    let len = written().unwrap_or_else(|e| panic!("a file in memory: {e}"));
-    vec![fs.read(&path, len).unwrap_or_else(|e| panic!("a file in memory: {e}"))]
+    let streamed_path = file_names::value_path(Path::new("/"), 2);
+    let streamed = || {
+        let mut writer = StreamedValueWriter::create(&*fs, &streamed_path, (2, 78), b"key")?;
+        writer.write(b"a streamed value")?;
+        Ok::<u64, esker::Error>(writer.finish()?.1)
+    };
+    let seeds = [(written(), &path), (streamed(), &streamed_path)];
+    let content = seeds.map(|(len, path)| {
+        let len = len.unwrap_or_else(|e| panic!("a file in memory: {e}"));
+        fs.read(path, len).unwrap_or_else(|e| panic!("a file in memory: {e}"))
+    });
+    content.to_vec()
 }

@@ -59,7 +59,7 @@ pub struct ChangeBatch {
 pub(super) fn plain_change(kind: Kind, keyspace: Arc<str>, key: &[u8], value: &[u8]) -> Change {
     let (key, owned) = (key.to_vec(), || value.to_vec());
     match kind {
-        // Neither a log nor a table of an ingest has a pointer.
+        // No log has a pointer, and `value` is what the pointer in a kept table points to.
         Kind::Put | Kind::PutSeparated => {
             Change::Put { keyspace, key, value: owned(), expires_ms: None }
         }

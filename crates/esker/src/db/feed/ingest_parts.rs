@@ -1,17 +1,20 @@
 //! The pairs of an ingest as batches of the feed, read from its kept tables.
 //!
 //! Invariants: the parts have the entries of the ingest in key order, each once. Memory holds one part
-//! and one open table.
+//! and one open table. A part has a streamed value as a whole, read from its kept value file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::change::{ChangeBatch, plain_change};
 use super::kept_tables::IngestRecord;
+use crate::base::key::Kind;
 use crate::base::keyspace::PREFIX_BYTES;
+use crate::base::separated::{ValueBytes, ValuePointer};
 use crate::db::state::DbInner;
 use crate::error::{Error, Result};
 use crate::table::{ReadConfig, Table, TableSource};
+use crate::values::ValueFileReader;
 
 /// Bytes of keys and values after which a part ends, at the end of a block.
 const PART_BYTES: usize = 1 << 20;
@@ -85,17 +88,31 @@ impl IngestParts {
             };
             Table::open(source, &self.config)
         });
-        opened.map_err(|error| match error.is_missing_file() {
-            true => {
-                let message = format!(
-                    "the tables of the ingest with sequence number {} are not kept any more; bootstrap \
-                     again from `snapshot_with_position`",
-                    self.record.seqno
-                );
-                Error::not_found(message).with_path(&path)
-            }
-            false => error,
-        })
+        opened.map_err(|error| self.if_kept(error, &path))
+    }
+
+    /// Replaces the error for a file that is missing.
+    fn if_kept(&self, error: Error, path: &Path) -> Error {
+        if !error.is_missing_file() {
+            return error;
+        }
+        let message = format!(
+            "the tables of the ingest with sequence number {} are not kept any more; bootstrap again \
+             from `snapshot_with_position`",
+            self.record.seqno
+        );
+        Error::not_found(message).with_path(path)
+    }
+
+    /// Returns the value of the stored key `key`, which the table keeps in a value file.
+    fn read_value(&self, inner: &DbInner, key: &[u8], stored: &[u8]) -> Result<ValueBytes> {
+        let Some(pointer) = ValuePointer::decode(stored) else {
+            let message = "an entry's pointer to its value is malformed";
+            return Err(Error::corruption(&self.dir, 0, message));
+        };
+        let path = self.record.path_of_values(&self.dir, pointer.file);
+        let opened = ValueFileReader::open(&*inner.fs, &path, pointer.file);
+        opened.map_err(|error| self.if_kept(error, &path))?.read(Some(key), &pointer)
     }
 
     /// Returns the next part. After an error the same part comes again.
@@ -107,13 +124,21 @@ impl IngestParts {
             let Some(table) = self.open.clone().filter(|_| bytes < PART_BYTES) else {
                 break Ok(());
             };
-            let visited = table.visit_block(self.block, &mut |key, _, kind, value| {
-                let key = key.get(prefix_bytes..).unwrap_or_default();
+            let mut values = Ok(());
+            let visited = table.visit_block(self.block, &mut |stored_key, _, kind, stored| {
+                let separated = (kind == Kind::PutSeparated && values.is_ok())
+                    .then(|| self.read_value(inner, stored_key, stored));
+                let value = match &separated {
+                    None => stored,
+                    Some(Ok(value)) => value,
+                    Some(Err(error)) => return values = Err(error.clone()),
+                };
+                let key = stored_key.get(prefix_bytes..).unwrap_or_default();
                 bytes += key.len() + value.len();
                 changes.push(plain_change(kind, self.keyspace.clone(), key, value));
             });
             self.block += 1;
-            if let Err(error) = visited.and_then(|()| self.settle(inner)) {
+            if let Err(error) = visited.and(values).and_then(|()| self.settle(inner)) {
                 break Err(error);
             }
         };

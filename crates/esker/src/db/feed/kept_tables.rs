@@ -1,7 +1,8 @@
 //! Ingested tables that readers of the feed have not seen.
 //!
 //! The logs have no pairs of an ingest. So a store with slots keeps the tables of an ingest as they
-//! were, under second names, also after compactions have merged them away. A record in the log says
+//! were, under second names, also after compactions have merged them away, and so their value files:
+//! the tables of streamed values have one each. A record in the log says
 //! where the ingest is in the feed: a pair of the internal keyspace of the feed, with the key `i`.
 //!
 //! Invariants:
@@ -29,6 +30,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Fs, sync_dir};
 use crate::tree::names;
 use crate::tree::output::NewFile;
+use crate::values::OVERHEAD_BYTES as VALUES_OVERHEAD_BYTES;
 use crate::write::writer_state::WriterState;
 
 /// Key of the record in the internal keyspace of the feed.
@@ -73,12 +75,22 @@ impl IngestRecord {
 
     /// Returns the path of the second name of a table.
     pub fn path_of(&self, dir: &Path, table: u64) -> PathBuf {
+        self.path(dir, table, false)
+    }
+
+    /// Returns the path of the second name of a value file.
+    pub fn path_of_values(&self, dir: &Path, number: u64) -> PathBuf {
+        self.path(dir, number, true)
+    }
+
+    fn path(&self, dir: &Path, table: u64, is_values: bool) -> PathBuf {
         let (seqno, keyspace, tree) = (self.seqno, self.keyspace, self.tree);
-        names::kept_table_path(dir, &names::KeptTable { seqno, keyspace, tree, table })
+        let kept = names::KeptTable { seqno, keyspace, tree, table, is_values };
+        names::kept_table_path(dir, &kept)
     }
 }
 
-/// Returns the kept tables in `dir` with their lengths in bytes, in the order of their ingests and
+/// Returns the kept tables and value files in `dir` with their lengths in bytes, in the order of their ingests and
 /// keys.
 pub(super) fn kept_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(names::KeptTable, u64)>> {
     let entries = list_dir(fs, dir)?.entries;
@@ -90,7 +102,7 @@ pub(super) fn kept_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(names::KeptTable, 
     Ok(kept)
 }
 
-/// Removes the kept tables for which `is_wanted` is false.
+/// Removes the kept tables and value files for which `is_wanted` is false.
 pub(super) fn remove_kept(fs: &dyn Fs, dir: &Path, is_wanted: impl Fn(SeqNo) -> bool) {
     for (table, _) in kept_in(fs, dir).unwrap_or_default() {
         if !is_wanted(table.seqno) {
@@ -115,15 +127,23 @@ impl DbInner {
         let keyspace = keyspace.map_or(0, |keyspace| keyspace.id);
         let tables = files.iter().map(|file| file.number).collect();
         let record = IngestRecord { seqno, keyspace, tree, tables };
-        let linked = files.iter().try_for_each(|file| {
-            let from = names::table_path(&self.dir, file.number);
-            let to = record.path_of(&self.dir, file.number);
-            if self.fs.hard_link(&from, &to).is_ok() {
+        let keep = |from: &Path, to: &Path, size_bytes: u64| {
+            if self.fs.hard_link(from, to).is_ok() {
                 return Ok(());
             }
             // What an earlier attempt with this number left behind.
-            let _ = self.fs.remove(&to);
-            copy(&*self.fs, &from, &to, file.info.size_bytes)
+            let _ = self.fs.remove(to);
+            copy(&*self.fs, from, to, size_bytes)
+        };
+        let linked = files.iter().try_for_each(|file| {
+            for values in &file.info.values {
+                let from = names::value_path(&self.dir, values.file);
+                let to = record.path_of_values(&self.dir, values.file);
+                keep(&from, &to, values.bytes + VALUES_OVERHEAD_BYTES)?;
+            }
+            let from = names::table_path(&self.dir, file.number);
+            let to = record.path_of(&self.dir, file.number);
+            keep(&from, &to, file.info.size_bytes)
         });
         let linked = linked.and_then(|()| sync_dir(&*self.fs, &self.dir));
         linked.inspect_err(|_| self.forget_ingested(seqno))?;
@@ -189,7 +209,8 @@ impl DbInner {
         if !has_slots || last.seqno > ingested || last.seqno <= self.last_logged_ingest()? {
             return Ok(());
         }
-        let of_last = kept.iter().filter(|(table, _)| table.seqno == last.seqno);
+        let is_of_last = |table: &names::KeptTable| table.seqno == last.seqno && !table.is_values;
+        let of_last = kept.iter().filter(|(table, _)| is_of_last(table));
         let record = IngestRecord {
             seqno: last.seqno,
             keyspace: last.keyspace,
@@ -218,11 +239,18 @@ mod tests {
         let name = path.file_name().unwrap().to_str().unwrap();
         assert_eq!(name, "ingested-300-7-1-12");
         assert!(names::is_store_file(name));
+        let values = record.path_of_values(Path::new("/d"), 13);
+        let parsed = names::parse_kept_table(values.file_name().unwrap().to_str().unwrap());
+        assert!(parsed.is_some_and(|of| of.is_values && of.table == 13 && of.seqno == 300));
         let parsed = names::parse_kept_table(name).unwrap();
+        assert!(!parsed.is_values);
         assert_eq!((parsed.seqno, parsed.keyspace, parsed.tree, parsed.table), (300, 7, 1, 12));
-        for foreign in
-            ["ingested-300-7-1", "ingested-300-7-1-12-", "ingested-03-7-1-12", "ingested--7-1-12"]
-        {
+        for foreign in [
+            "ingested-300-7-1",
+            "ingested-300-7-1-12-",
+            "ingested-03-7-1-12",
+            "ingested--7-1-12.val",
+        ] {
             assert_eq!(names::parse_kept_table(foreign), None, "{foreign}");
         }
     }

@@ -18,6 +18,7 @@ use arc_swap::ArcSwap;
 use self::state::{Following, patiently};
 use super::Db;
 use super::dir::list_dir;
+use super::open::refuse_newer;
 use super::runtime::check_runtime;
 use crate::base::panics::catch_panic;
 use crate::base::sync::{Condvar, Mutex, thread};
@@ -153,6 +154,7 @@ impl Db {
             false => Err(Error::not_found("there is no store here").with_path(dir)),
         };
         check(&*fs)?;
+        refuse_newer(&*fs, dir, options.thresholds.newest_format)?;
         let fs = pinned(&fs, dir)?;
         check(&*fs)?;
         let caught_up = Instant::now();
@@ -361,11 +363,12 @@ impl Shared {
             let last = Instant::now();
             let mut thread = self.thread.lock();
             while !thread.stop {
-                let due = last + thread.interval.unwrap_or(POLL);
-                if Instant::now() >= due {
-                    break;
+                match last.checked_add(thread.interval.unwrap_or(POLL)) {
+                    Some(due) if Instant::now() >= due => break,
+                    Some(due) => self.wake.wait_until(&mut thread, due),
+                    // The clock has no time so late: an order ends the wait.
+                    None => self.wake.wait(&mut thread),
                 }
-                self.wake.wait_until(&mut thread, due);
             }
             if thread.stop {
                 return;

@@ -205,6 +205,15 @@ impl Destination<'_> {
 
     /// Installs tables in the directory, and removes them if that fails.
     pub(super) fn install(&self, tree: &Arc<Tree>, files: Vec<NewFile>) -> Result<IngestReport> {
+        self.try_install(tree, files).map_err(|refused| refused.error)
+    }
+
+    /// Does the same, and says whether the manifest may have the tables after an error.
+    pub(super) fn try_install(
+        &self,
+        tree: &Arc<Tree>,
+        files: Vec<NewFile>,
+    ) -> std::result::Result<IngestReport, Refused> {
         if files.is_empty() {
             return Ok(IngestReport::default());
         }
@@ -225,7 +234,7 @@ impl Destination<'_> {
                     self.remove(&files);
                 }
                 self.inner.note_write_error(&error);
-                Err(error)
+                Err(Refused { error, is_unchanged })
             }
         }
     }

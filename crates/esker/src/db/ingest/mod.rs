@@ -3,6 +3,7 @@
 //! * [`sorted_writer`]: makes a table file outside of a store.
 //! * [`files`]: checks such files and brings them into the directory of the store.
 //! * [`bulk_load`]: writes sorted pairs as tables of the store.
+//! * [`put_reader`]: writes one value from a reader, as an ingest of one table and one value file.
 //! * [`install`]: makes tables in the directory part of the store.
 //!
 //! The tables have no sequence numbers of their own. An ingest gives all their entries one number
@@ -11,6 +12,7 @@
 mod bulk_load;
 mod files;
 mod install;
+mod put_reader;
 mod sorted_writer;
 
 use std::path::Path;

@@ -24,7 +24,8 @@ use std::sync::Arc;
 
 use super::Db;
 use super::dir::list_dir;
-use super::open::{refuse_newer, take_lock};
+use super::open::{refuse_newer, take_lock, version_of_manifests};
+use crate::base::format_version::FormatVersion;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::fs::OsFs;
@@ -99,7 +100,7 @@ impl Db {
         let dir = &*absolute(&*fs, path.as_ref())?;
         let found = list_dir(&*fs, dir)?;
         found.refuse_foreign(dir)?;
-        refuse_newer(&*fs, dir)?;
+        refuse_newer(&*fs, dir, options.thresholds.newest_format)?;
         let interrupted = found.has_interrupted_repair();
         let store_files = |name: &str| names::is_store_file(name) && !names::is_side_file(name);
         if !interrupted && !found.entries.iter().any(|e| store_files(&e.name)) {
@@ -173,9 +174,20 @@ fn rebuild(
     salvage.spill(oldest_log_age + report.logs)?;
     let mut edit = merge_trees(salvage, catalog, report)?;
     edit.lineage = lineage_of(&**fs, dir);
-    // The store identity is kept if `CURRENT` can be read, so that backups of the store continue.
-    let store_id = Current::read(&**fs, dir).map_or_else(|_| fs.unique_number(), |at| at.store_id);
-    VersionSet::create(fs.clone(), rebuilt, options.key_order.clone(), store_id, edit)
+    VersionSet::create(fs.clone(), rebuilt, options.key_order.clone(), store_of(&**fs, dir)?, edit)
+}
+
+/// Returns the identity and the format version that the repaired store gets.
+///
+/// Both are kept if `CURRENT` can be read, so that backups of the store continue. Otherwise the store
+/// is a new one, of the version that its manifests state. The newest one has room for all that tables
+/// and logs may have.
+fn store_of(fs: &dyn Fs, dir: &Path) -> Result<(u64, FormatVersion)> {
+    if let Ok(at) = Current::read(fs, dir) {
+        return Ok((at.store_id, at.format));
+    }
+    let stated = version_of_manifests(fs, dir)?.and_then(FormatVersion::from_number);
+    Ok((fs.unique_number(), stated.unwrap_or(FormatVersion::NEWEST)))
 }
 
 /// Returns the lineage of the store in `dir`, as far as its manifest can be read.

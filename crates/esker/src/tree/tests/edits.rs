@@ -44,8 +44,8 @@ fn slice() -> impl Strategy<Value = AddedSlice> {
                     content_hash: n[8],
                     expiring,
                     expires_ms,
-                    ingested: (n[0] % 3 == 0).then_some(n[6] >> 8),
-                    values: if n[0] % 3 == 1 { two_references(n) } else { Vec::new() },
+                    ingested: [0, 3].contains(&(n[0] % 4)).then_some(n[6] >> 8),
+                    values: if n[0] % 2 == 1 { two_references(n) } else { Vec::new() },
                 };
                 AddedFile::New { number, info }
             }
@@ -150,4 +150,37 @@ fn lengths_beyond_the_end_allocate_nothing() {
         ..VersionEdit::default()
     };
     assert_eq!(VersionEdit::decode(&long.encode()), None, "a key longer than a key can be");
+}
+
+#[test]
+fn fields_that_may_be_ignored_are_skipped_and_others_refused() {
+    let tree = VersionEdit { bounds_added: vec![(1, b"g".to_vec())], ..VersionEdit::default() };
+    let edit = VersionEdit { last_seqno: Some(7), ..VersionEdit::default() };
+    for tag in 0x80..=0xff {
+        for content in [&b""[..], b"later"] {
+            let mut bytes = Vec::new();
+            let put = |out: &mut Vec<u8>| {
+                out.push(tag);
+                out.push(content.len() as u8);
+                out.extend_from_slice(content);
+            };
+            put(&mut bytes);
+            bytes.extend_from_slice(&edit.encode());
+            put(&mut bytes);
+            assert_eq!(VersionEdit::decode(&bytes), Some(edit.clone()), "tag {tag}");
+            // Among the slices of another tree.
+            let mut inner = tree.encode();
+            put(&mut inner);
+            let outer = [&[14, 3, inner.len() as u8], &inner[..]].concat();
+            let decoded = VersionEdit::decode(&outer).unwrap();
+            assert_eq!(decoded.others, vec![(3, tree.clone())]);
+            // A content that is cut is damage.
+            bytes.truncate(bytes.len() - 1);
+            assert!(VersionEdit::decode(&bytes).is_none(), "tag {tag}");
+        }
+    }
+    let known = 1..=30;
+    for tag in (0..0x80).filter(|tag| !known.contains(tag)) {
+        assert!(VersionEdit::decode(&[tag, 0]).is_none(), "tag {tag}");
+    }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::base::checksum::checksum;
+use crate::base::format_version::FormatVersion;
 use crate::error::ErrorKind;
 use crate::fs::Fs;
 use crate::fs::MemFs;
@@ -20,6 +21,7 @@ use crate::tree::{manifest, names};
 const DIR: &str = "/db";
 const SLOT_BYTES: usize = 512;
 const STORE_ID: u64 = 0xE5;
+const STORE: (u64, FormatVersion) = (STORE_ID, FormatVersion::NEWEST);
 
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -48,10 +50,14 @@ fn open(fs: &Arc<MemFs>, read_only: bool) -> Result<VersionSet> {
 }
 
 fn create() -> Arc<MemFs> {
+    create_of(FormatVersion::NEWEST)
+}
+
+fn create_of(format: FormatVersion) -> Arc<MemFs> {
     let fs = MemFs::new();
     fs.create_dir(dir()).unwrap();
-    let content = VersionEdit::default();
-    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, STORE_ID, content).unwrap();
+    let (content, store) = (VersionEdit::default(), (STORE_ID, format));
+    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, store, content).unwrap();
     fs
 }
 
@@ -292,7 +298,7 @@ fn other_order_and_newer_version_are_refused_by_name() {
     assert!(
         error.message().contains("esker.bytewise") && error.message().contains("esker.reverse")
     );
-    for version in [2u32, 256, u32::MAX] {
+    for version in [FormatVersion::NEWEST.number() + 1, 256, u32::MAX] {
         let mut newer = whole.clone();
         let slot = &mut bytes_of(&mut newer, "CURRENT")[..SLOT_BYTES];
         slot[8..12].copy_from_slice(&version.to_le_bytes());
@@ -308,7 +314,80 @@ fn other_order_and_newer_version_are_refused_by_name() {
         header[24..].copy_from_slice(&sum.to_le_bytes());
         let error = open(&image(&newer), false).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Incompatible, "manifest version {version}: {error}");
+        assert_eq!(manifest::version_of(&*image(&newer), dir(), 1), Some(version));
     }
+}
+
+#[test]
+fn an_upgrade_is_in_both_slots_and_in_the_manifest_and_stays() {
+    let fs = create_of(FormatVersion::OLDEST);
+    let mut set = open(&fs, false).unwrap();
+    let old = files(&fs);
+    for edit in edits() {
+        set.apply(edit).unwrap();
+    }
+    assert_eq!(set.format(), FormatVersion::OLDEST);
+    let before = files(&fs);
+    set.upgrade(FormatVersion::NEWEST).unwrap();
+    let number = FormatVersion::NEWEST.number();
+    let check = |set: &VersionSet| {
+        assert_eq!(state(set), state(&open(&image(&before), true).unwrap()));
+        assert_eq!(set.format(), FormatVersion::NEWEST);
+        let mut now = files(&fs);
+        let current = bytes_of(&mut now, "CURRENT");
+        for slot in current.chunks(SLOT_BYTES) {
+            assert_eq!(slot[8..12], number.to_le_bytes());
+        }
+        assert_eq!(manifest::version_of(&*fs, dir(), set.manifest_number()), Some(number));
+    };
+    check(&set);
+    check(&open(&fs, true).unwrap());
+    // Switches and rewrites keep the version.
+    let mut again = open(&fs, false).unwrap();
+    again.rewrite_beyond(0);
+    for _ in 0..40 {
+        again.apply(VersionEdit { next_order: Some(50), ..VersionEdit::default() }).unwrap();
+        check(&again);
+    }
+    // What an older release says, and what it says of a store that was not upgraded.
+    let error = Current::read_up_to(&*fs, dir(), FormatVersion::OLDEST).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    for part in ["format version 2", "reads versions 1 to 1", "newer one"] {
+        assert!(error.message().contains(part), "{error}");
+    }
+    Current::read_up_to(&*image(&before), dir(), FormatVersion::OLDEST).unwrap();
+    // A manifest of another version than `CURRENT` says is not the one that was written.
+    let mut mixed = files(&fs);
+    let at = mixed.iter().position(|f| f.0.starts_with("manifest-")).unwrap();
+    let mut header = old.iter().find(|f| f.0.starts_with("manifest-")).unwrap().1[..32].to_vec();
+    header.extend_from_slice(&mixed[at].1[32..]);
+    mixed[at].1 = header;
+    let error = open(&image(&mixed), true).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.message().contains("version 2, found version 1"), "{error}");
+}
+
+#[test]
+fn a_failed_upgrade_leaves_the_old_version_or_a_set_that_refuses_changes() {
+    let fs = create_of(FormatVersion::OLDEST);
+    let mut set = open(&fs, false).unwrap();
+    let next = names::manifest_path(dir(), set.manifest_number() + 1);
+    // A file in the place of the new manifest: nothing was changed, and a retry takes another name.
+    fs.create_new(&next).unwrap();
+    assert!(set.upgrade(FormatVersion::NEWEST).is_err());
+    assert_eq!(set.format(), FormatVersion::OLDEST);
+    assert_eq!(open(&fs, true).unwrap().format(), FormatVersion::OLDEST);
+    set.apply(VersionEdit { last_seqno: Some(3), ..VersionEdit::default() }).unwrap();
+    // A directory in the place of the new `CURRENT`.
+    fs.create_dir(&dir().join("CURRENT.new")).unwrap();
+    assert!(set.upgrade(FormatVersion::NEWEST).is_err());
+    assert_eq!(open(&fs, true).unwrap().format(), FormatVersion::OLDEST);
+    let error = set.apply(VersionEdit::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+    fs.remove_dir(&dir().join("CURRENT.new")).unwrap();
+    let mut set = open(&fs, false).unwrap();
+    set.upgrade(FormatVersion::NEWEST).unwrap();
+    assert_eq!((set.format(), set.last_seqno()), (FormatVersion::NEWEST, 3));
 }
 
 #[test]
@@ -316,8 +395,8 @@ fn manifest_of_other_store_is_refused() {
     let (_, mut whole) = history().pop().unwrap();
     let fs = MemFs::new();
     fs.create_dir(dir()).unwrap();
-    let content = VersionEdit::default();
-    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, STORE_ID + 1, content).unwrap();
+    let (content, store) = (VersionEdit::default(), (STORE_ID + 1, FormatVersion::NEWEST));
+    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, store, content).unwrap();
     let mut other = files(&fs);
     let theirs = bytes_of(&mut other, "manifest-").clone();
     *bytes_of(&mut whole, "manifest-") = theirs;
@@ -352,7 +431,8 @@ fn pointer_with_overflowing_numbers_is_refused() {
     for (sequence, manifest) in [(u64::MAX, 3), (7, u64::MAX), (1 << 61, 3)] {
         let fs = MemFs::new();
         fs.create_dir(dir()).unwrap();
-        let slot = Slot { sequence, store_id: STORE_ID, manifest, manifest_bytes: 64 };
+        let format = FormatVersion::NEWEST;
+        let slot = Slot { format, sequence, store_id: STORE_ID, manifest, manifest_bytes: 64 };
         Current::create(&*fs, dir(), slot).unwrap();
         let error = Current::read(&*fs, dir()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{sequence} {manifest}");
@@ -365,7 +445,7 @@ fn new_manifest_records_next_file_number() {
     let fs = MemFs::new();
     fs.create_dir(dir()).unwrap();
     let content = VersionEdit { next_file: Some(7), ..VersionEdit::default() };
-    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, STORE_ID, content).unwrap();
+    VersionSet::create(fs.clone(), dir(), KeyOrder::Bytewise, STORE, content).unwrap();
     let slot = Current::read(&*fs, dir()).unwrap();
     let found = manifest::read(&*fs, dir(), 7, STORE_ID, slot.manifest_bytes).unwrap();
     assert_eq!((slot.manifest, found.edits[0].next_file), (7, Some(8)));

@@ -27,7 +27,7 @@ public final class Esker extends KeyValues implements AutoCloseable {
 
     private final Path path;
 
-    private Esker(Path path, long handle) {
+    Esker(Path path, long handle) {
         super("store", handle, true);
         this.path = path;
     }
@@ -69,8 +69,34 @@ public final class Esker extends KeyValues implements AutoCloseable {
     private static Esker open(Path path, Options options, boolean isReadOnly) {
         Runtime runtime = options.runtime();
         long shared = runtime == null ? 0 : runtime.handle();
-        long handle = Native.open(runtime, text(path), options.packed(), shared, isReadOnly);
+        long handle = Native.open(runtime, text(path), options.packed(path), shared, isReadOnly);
         return new Esker(path, handle);
+    }
+
+    /**
+     * Follows a store that another process writes, with the defaults.
+     *
+     * @param path its directory
+     * @return a new follower, which must be closed
+     */
+    public static Follower follow(Path path) {
+        return follow(path, new Options());
+    }
+
+    /**
+     * Follows a store, which may be open for writing in another process or in this one, or in none. Nothing on
+     * disk is changed.
+     *
+     * @param path its directory
+     * @param options its options, with its key
+     * @return a new follower, whose first view is that of now; it must be closed
+     * @throws EskerException {@code NOT_FOUND} if there is no store, and as
+     *     {@link #openReadOnly(Path, Options)}
+     */
+    public static Follower follow(Path path, Options options) {
+        Runtime runtime = options.runtime();
+        long shared = runtime == null ? 0 : runtime.handle();
+        return new Follower(path, Native.follow(runtime, text(path), options.packed(path), shared));
     }
 
     private static byte[] text(Path path) {
@@ -458,6 +484,17 @@ public final class Esker extends KeyValues implements AutoCloseable {
     }
 
     /**
+     * Raises the format version of the store: 2 is the newest one. A store keeps the version with which
+     * it was created (option {@code format_version}), and earlier releases can open it, until this is
+     * called. Afterwards they refuse it. The version cannot be lowered.
+     *
+     * @param to the version; {@link ErrorKind#INVALID_ARGUMENT} if it is unknown or older
+     */
+    public void upgradeFormat(int to) {
+        Native.upgradeFormat(this, handle(), to);
+    }
+
+    /**
      * Adds a backup to a directory of backups. Tables of earlier backups are shared.
      *
      * @param directory the directory, which is created if it is missing
@@ -474,7 +511,18 @@ public final class Esker extends KeyValues implements AutoCloseable {
      * @return the numbers, oldest first
      */
     public static List<Long> backups(Path directory) {
-        return Arrays.stream(Native.backups(null, text(directory))).boxed().toList();
+        return backups(directory, new Options());
+    }
+
+    /**
+     * Does the same as {@link #backups(Path)}, for encrypted backups.
+     *
+     * @param directory a directory of backups
+     * @param options options with the key
+     * @return the numbers, oldest first
+     */
+    public static List<Long> backups(Path directory, Options options) {
+        return Arrays.stream(Native.backups(null, text(directory), options.packed(directory))).boxed().toList();
     }
 
     /**
@@ -484,7 +532,18 @@ public final class Esker extends KeyValues implements AutoCloseable {
      * @param keep how many backups are left, at least 1
      */
     public static void pruneBackups(Path directory, int keep) {
-        Native.pruneBackups(null, text(directory), keep);
+        pruneBackups(directory, keep, new Options());
+    }
+
+    /**
+     * Does the same as {@link #pruneBackups(Path, int)}, for encrypted backups.
+     *
+     * @param directory a directory of backups
+     * @param keep how many backups are left, at least 1
+     * @param options options with the key
+     */
+    public static void pruneBackups(Path directory, int keep, Options options) {
+        Native.pruneBackups(null, text(directory), keep, options.packed(directory));
     }
 
     /**
@@ -496,7 +555,39 @@ public final class Esker extends KeyValues implements AutoCloseable {
      * @return the number of the backup
      */
     public static long restore(Path directory, long number, Path into) {
-        return Native.restore(null, text(directory), number, text(into), new Options().packed());
+        return restore(directory, number, into, new Options());
+    }
+
+    /**
+     * Does the same as {@link #restore(Path, long, Path)}, for encrypted backups.
+     *
+     * @param directory a directory of backups
+     * @param number the number of a backup, or -1 for the newest one
+     * @param into the directory of the new store, which must not exist
+     * @param options options with the key, under which the new store is encrypted
+     * @return the number of the backup
+     */
+    public static long restore(Path directory, long number, Path into, Options options) {
+        return Native.restore(null, text(directory), number, text(into), options.packed(directory));
+    }
+
+    /**
+     * Changes the key of an encrypted store that is not open. Only the file {@code KEYS} is written, so it
+     * takes milliseconds; a crash leaves the store with the one or the other key. The old key opens nothing
+     * afterwards. New files get a new data key, and existing ones keep theirs until {@link #compact} rewrites
+     * them. Copies have a {@code KEYS} of their own, under the key of the time at which they were made.
+     *
+     * @param path its directory
+     * @param options options with the present key
+     * @param next options with the new key, which a {@link Options.KeySource} is asked for with null
+     * @return what was changed
+     * @throws EskerException {@code LOCKED} while it is open, {@code NOT_FOUND}, {@code INVALID_ARGUMENT} if it
+     *     is not encrypted, the present key does not open it or a key is missing; nothing is changed then
+     */
+    public static RekeyReport rekey(Path path, Options options, Options next) {
+        List<String> texts =
+                Native.texts(Native.rekey(null, text(path), options.packed(path), next.packedForNewKey()));
+        return new RekeyReport(texts.get(0), texts.get(1), Long.parseLong(texts.get(2)), Long.parseLong(texts.get(3)));
     }
 
     /**
@@ -516,7 +607,7 @@ public final class Esker extends KeyValues implements AutoCloseable {
      * @return what was lost, one sentence each
      */
     public static List<String> repair(Path path, Options options) {
-        return Native.texts(Native.repair(null, text(path), options.packed()));
+        return Native.texts(Native.repair(null, text(path), options.packed(path)));
     }
 
     /** Closes the store, and waits for the calls of other threads. Closing twice is allowed. */

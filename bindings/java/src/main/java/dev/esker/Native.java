@@ -122,17 +122,43 @@ final class Native {
 
     static native void checkpoint(Object owner, long part, byte[] path);
 
+    static native void upgradeFormat(Object owner, long part, int to);
+
     static native long backup(Object owner, long part, byte[] path);
 
-    static native long[] backups(Object owner, byte[] path);
+    static native long[] backups(Object owner, byte[] path, byte[] options);
 
-    static native void pruneBackups(Object owner, byte[] path, int keep);
+    static native void pruneBackups(Object owner, byte[] path, int keep, byte[] options);
 
     static native long restore(Object owner, byte[] path, long number, byte[] into, byte[] options);
 
     static native void destroy(Object owner, byte[] path);
 
     static native byte[] repair(Object owner, byte[] path, byte[] options);
+
+    static native byte[] wantedKey(Object owner, byte[] path);
+
+    static native byte[] rekey(Object owner, byte[] path, byte[] options, byte[] next);
+
+    static native long follow(Object owner, byte[] path, byte[] options, long runtime);
+
+    static native long followerView(Object owner, long follower);
+
+    static native long followerPosition(Object owner, long follower);
+
+    static native long catchUp(Object owner, long follower);
+
+    static native void catchUpEvery(Object owner, long follower, long intervalMs);
+
+    static native boolean waitForPosition(Object owner, long follower, long position, long waitMs);
+
+    static native byte[] followerLag(Object owner, long follower);
+
+    static native long promote(Object owner, long follower);
+
+    static native void closeFollower(Object owner, long follower);
+
+    static native void freeFollower(Object owner, long follower);
 
     static native void subscribe(Object owner, long part, byte[] name, long limit);
 

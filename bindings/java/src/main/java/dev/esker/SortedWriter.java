@@ -21,11 +21,12 @@ public final class SortedWriter implements AutoCloseable {
      * Creates the file, which must not exist.
      *
      * @param path the file
-     * @param options options of a store; the key order must be the one of the store that ingests the file
+     * @param options options of a store; the key order must be the one of the store that ingests the file.
+     *     The file is not encrypted: an ingest into an encrypted store encrypts it
      * @throws EskerException {@code IO} if it exists or cannot be created
      */
     public SortedWriter(Path path, Options options) {
-        long handle = Native.sortedWriter(null, Native.utf8(path.toString()), options.packed());
+        long handle = Native.sortedWriter(null, Native.utf8(path.toString()), options.packedWithoutKey());
         resource = Resource.of(this, "sorted writer", handle, last -> Native.freeSortedWriter(null, last));
     }
 

@@ -254,6 +254,9 @@ class BasicsTest {
         try (Esker db = Esker.open(path())) {
             db.put(b("a"), b("1"));
             db.checkpoint(dir.resolve("checkpoint"));
+            db.upgradeFormat(2);
+            assertEquals(ErrorKind.INVALID_ARGUMENT, kindOf(() -> db.upgradeFormat(1)));
+            assertEquals(ErrorKind.INVALID_ARGUMENT, kindOf(() -> db.upgradeFormat(-1)));
             assertEquals(1, db.backup(backups));
             db.put(b("a"), b("2"));
             assertEquals(2, db.backup(backups));

@@ -26,24 +26,18 @@ fn effort() -> Effort {
 
 #[test]
 fn power_cut_after_any_operation_keeps_durable_writes() {
-    let mut checkpoints = 0;
     for (seed, policy) in Policy::ALL.iter().enumerate() {
-        // Each theme with every other policy. `make crash` has all of them.
-        let of_policy = |(number, _): &(usize, &Theme)| (number + seed) % 2 == 0;
-        let themes: Vec<_> = Theme::ALL.iter().enumerate().filter(of_policy).collect();
+        let themes: Vec<_> = Theme::ALL.iter().enumerate().collect();
         let tally = in_parallel(&themes, |(number, theme)| {
             cuts::run(&script(*policy, **theme, (seed * 9 + number) as u64, 36), &effort())
         });
         assert_no_failure(&tally);
-        for what in ["images", "nested images", "images of depth 3"] {
+        for what in ["images", "nested images", "images of depth 3", "checkpoints"] {
             assert!(tally.of(what) > 0, "{policy} had no {what}");
         }
-        checkpoints += tally.of("checkpoints");
-        assert!(tally.of("flushes") > 2 * tally.of("scripts"), "{policy} flushed too little");
-        assert!(tally.of("merges") > 0, "{policy}");
+        assert!(tally.of("flushes") > 20 && tally.of("merges") > 0, "{policy}");
         assert!(tally.of("manifests") > tally.of("scripts"), "{policy} rewrote no manifest");
     }
-    assert!(checkpoints > 5, "{checkpoints} checkpoints");
 }
 
 #[test]

@@ -115,6 +115,14 @@ fn store_at_rest_merges_until_nothing_is_left() {
             for round in 0..4 {
                 (0..5_000).for_each(|n| db.put(key(n), [round; 20]).unwrap());
             }
+            // Two runs for the rest, which no compaction of the policy merges. It may have merged all
+            // that was written before.
+            db.wait_idle().unwrap();
+            db.set_options(&[("l0_runs_max", "100")]).unwrap();
+            for _ in 0..2 {
+                (0..100).for_each(|n| db.put(key(n), [3; 20]).unwrap());
+                db.flush().unwrap();
+            }
         });
         recorder.wait_for(|event| is_rest_ended(event, NOTHING_LEFT));
         let metrics = db.metrics();

@@ -117,12 +117,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 check_exports
 static=("$out/libesker.a" -lpthread -ldl -lm)
-program bindings/c/tests/esker.c -L"$out" -lesker
-program bindings/c/tests/esker.c "${static[@]}"
-program bindings/c/tests/feed.c -L"$out" -lesker -lpthread
-program bindings/c/tests/feed.c "${static[@]}"
-for name in encryption follower; do
-    program "bindings/c/tests/$name.c" -L"$out" -lesker
+for name in esker feed encryption follower; do
+    program "bindings/c/tests/$name.c" -L"$out" -lesker -lpthread
     program "bindings/c/tests/$name.c" "${static[@]}"
 done
 for example in bindings/c/examples/*.c; do

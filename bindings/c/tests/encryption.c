@@ -2,34 +2,10 @@
  * library. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
-#include <esker.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition,                 \
-                    message == NULL ? "" : message);                                           \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
+#include "check.h"
 
 #define SECRET "a value that nobody may read"
-
-static char *message = NULL;
-static char folder[2048];
-
-static const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
-
-static const char *path_of(const char *name) {
-    static char paths[64][4096];
-    static int next = 0;
-    char *path = paths[next = (next + 1) % 64];
-    snprintf(path, sizeof paths[0], "%s-%s", folder, name);
-    return path;
-}
 
 /* Options with a key of 32 equal bytes. */
 static esker_options_t *keyed(uint8_t byte) {
@@ -50,21 +26,6 @@ static void refused(const char *path, const esker_options_t *options, const char
     esker_db_t *db = NULL;
     CHECK(esker_open(path, options, &db, &message) == ESKER_INVALID_ARGUMENT && db == NULL);
     CHECK(strstr(message, why) != NULL);
-}
-
-static void put(esker_db_t *db, const char *key, const char *value) {
-    CHECK(esker_put(db, bytes(key), strlen(key), bytes(value), strlen(value),
-                    ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
-}
-
-static int holds(esker_db_t *db, const char *key, const char *expected) {
-    uint8_t *value = NULL;
-    size_t length = 0;
-    int same;
-    CHECK(esker_get(db, NULL, bytes(key), strlen(key), &value, &length, &message) == ESKER_OK);
-    same = value != NULL && length == strlen(expected) && memcmp(value, expected, length) == 0;
-    esker_free(value);
-    return same;
 }
 
 static int contains(const char *content, size_t length, const char *text) {

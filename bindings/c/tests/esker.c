@@ -1,40 +1,6 @@
 /* Calls every group of functions of Esker's C interface once and checks the results.
  * scripts/capi.sh runs it on the shared and on the static library. */
-#include <esker.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static char *message = NULL;
-
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition,                 \
-                    message == NULL ? "" : message);                                           \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
-
-static const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
-
-static void put(esker_db_t *db, const char *key, const char *value) {
-    CHECK(esker_put(db, bytes(key), strlen(key), bytes(value), strlen(value),
-                    ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
-}
-
-static int holds(esker_db_t *db, const esker_snapshot_t *snapshot, const char *key,
-                 const char *expected) {
-    uint8_t *value = NULL;
-    size_t length = 0;
-    int same;
-    CHECK(esker_get(db, snapshot, bytes(key), strlen(key), &value, &length, &message) == ESKER_OK);
-    same = expected == NULL ? value == NULL
-                            : value != NULL && length == strlen(expected) &&
-                                  memcmp(value, expected, length) == 0;
-    esker_free(value);
-    return same;
-}
+#include "check.h"
 
 static void count(void *state, const uint8_t *key, size_t key_len, const uint8_t *value,
                   size_t value_len) {
@@ -123,7 +89,7 @@ static void keyspaces(esker_db_t *db, esker_batch_t *batch) {
                        ESKER_OPERATION_DELETE + 3 * ESKER_OPERATION_PUT);
     CHECK(esker_write(db, batch, ESKER_DURABILITY_SYNC, &message) == ESKER_OK);
     CHECK(!has(users, NULL, "x") && has(users, snapshot, "x") && !has(events, snapshot, "a"));
-    CHECK(holds(db, NULL, "y", NULL));
+    CHECK(holds(db, "y", NULL));
     esker_snapshot_destroy(snapshot);
 
     CHECK(esker_keyspace_iter_create(events, NULL, NULL, 0, NULL, 0, 1, &iter, &message) ==
@@ -183,7 +149,7 @@ static void transactions(esker_db_t *db) {
                                               &message) == ESKER_OK);
     CHECK(value != NULL && length == 1 && *value == '2');
     esker_free(value);
-    CHECK(holds(db, NULL, "t", NULL) && !has(space, NULL, "t"));
+    CHECK(holds(db, "t", NULL) && !has(space, NULL, "t"));
     CHECK(esker_transaction_iter_create_in(first, space, NULL, 0, NULL, 0, &iter, &message) ==
           ESKER_OK);
     esker_iter_seek_to_first(iter);
@@ -194,7 +160,7 @@ static void transactions(esker_db_t *db) {
     CHECK(esker_iter_failure(iter, &message) == ESKER_INVALID_ARGUMENT);
     esker_iter_destroy(iter);
     esker_transaction_destroy(first);
-    CHECK(holds(db, NULL, "t", "1") && has(space, NULL, "t"));
+    CHECK(holds(db, "t", "1") && has(space, NULL, "t"));
 
     CHECK(esker_transaction_options_set_isolation(options, ESKER_ISOLATION_SERIALIZABLE,
                                                   &message) == ESKER_OK);
@@ -222,7 +188,7 @@ static void transactions(esker_db_t *db) {
     CHECK(strcmp(name, "one") == 0);
     CHECK(esker_rollback_prepared(db, "two", &message) == ESKER_NOT_FOUND);
     CHECK(esker_commit_prepared(db, "one", &message) == ESKER_OK);
-    CHECK(holds(db, NULL, "t", NULL));
+    CHECK(holds(db, "t", NULL));
     esker_transaction_options_destroy(options);
     CHECK(esker_keyspace_drop(db, "transactions", &message) == ESKER_OK);
     esker_keyspace_close(space);
@@ -254,7 +220,7 @@ static void backups(esker_db_t *db, const esker_options_t *options, const char *
     CHECK(esker_restore(path, 0, into, options, &number, &message) == ESKER_OK && number == 2);
     CHECK(esker_restore(path, 0, into, options, &number, &message) == ESKER_INVALID_ARGUMENT);
     CHECK(esker_open_read_only(into, options, &copy, &message) == ESKER_OK);
-    CHECK(holds(copy, NULL, "b", "second"));
+    CHECK(holds(copy, "b", "second"));
     esker_db_destroy(copy);
     CHECK(esker_backups("/nothing/here", NULL, NULL, add, &message) == ESKER_NOT_FOUND);
 }
@@ -321,12 +287,12 @@ static void merges(void) {
     put(db, "a", "1");
     CHECK(esker_merge(db, bytes("a"), 1, bytes("2"), 1, ESKER_DURABILITY_DEFAULT, &message) ==
           ESKER_OK);
-    CHECK(holds(db, NULL, "a", "2"));
+    CHECK(holds(db, "a", "2"));
     CHECK(esker_merge(db, bytes("a"), 1, NULL, 0, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
     CHECK(esker_get(db, NULL, bytes("a"), 1, &value, &length, &message) == ESKER_INVALID_ARGUMENT);
     CHECK(strstr(message, "empty") != NULL);
     CHECK(esker_put_with_ttl(db, bytes("b"), 1, bytes("1"), 1, 0, 0, &message) == ESKER_OK);
-    CHECK(holds(db, NULL, "b", NULL));
+    CHECK(holds(db, "b", NULL));
     CHECK(esker_put_with_ttl(db, bytes("b"), 1, bytes("1"), 1, 3600000, 0, &message) == ESKER_OK);
     CHECK(esker_touch(db, bytes("b"), 1, ESKER_NEVER_MS, &touched, &message) == ESKER_OK);
     CHECK(esker_get_with_expiry(db, bytes("b"), 1, &value, &length, &expires_ms, &message) ==
@@ -363,7 +329,7 @@ int main(int argc, char **argv) {
     esker_batch_iterate(batch, &operations, count, NULL, NULL);
     CHECK(operations == 2 && esker_batch_count(batch) == 3);
     CHECK(esker_write(db, batch, ESKER_DURABILITY_SYNC, &message) == ESKER_OK);
-    CHECK(holds(db, NULL, "a", NULL) && holds(db, NULL, "b", "2") && holds(db, snapshot, "a", "1"));
+    CHECK(holds(db, "a", NULL) && holds(db, "b", "2") && holds_at(db, snapshot, "a", "1"));
     walk(db);
     keyspaces(db, batch);
     transactions(db);
@@ -390,7 +356,7 @@ int main(int argc, char **argv) {
     esker_db_destroy(db);
 
     CHECK(esker_open_read_only(other, options, &copy, &message) == ESKER_OK);
-    CHECK(holds(copy, NULL, "c", "3"));
+    CHECK(holds(copy, "c", "3"));
     CHECK(esker_delete(copy, bytes("c"), 1, 0, &message) == ESKER_READ_ONLY);
     esker_db_destroy(copy);
     CHECK(esker_open_read_only("/nothing/here", NULL, &copy, &message) == ESKER_NOT_FOUND);

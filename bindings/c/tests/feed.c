@@ -1,55 +1,14 @@
 /* The change feed, forks, comparisons, ingests and bulk loads through Esker's C interface.
  * scripts/capi.sh runs it on the shared and on the static library. */
 #define _POSIX_C_SOURCE 200809L
-#include <esker.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition,                 \
-                    message == NULL ? "" : message);                                           \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
-
-static char *message = NULL;
-static char folder[2048];
-
-static const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
-
-static const char *path_of(const char *name) {
-    static char paths[8][4096];
-    static int next = 0;
-    char *path = paths[next = (next + 1) % 8];
-    snprintf(path, sizeof paths[0], "%s-%s", folder, name);
-    return path;
-}
+#include "check.h"
 
 static esker_db_t *opened(const char *path) {
     esker_db_t *db = NULL;
     CHECK(esker_open(path, NULL, &db, &message) == ESKER_OK);
     return db;
-}
-
-static void put(esker_db_t *db, const char *key, const char *value) {
-    CHECK(esker_put(db, bytes(key), strlen(key), bytes(value), strlen(value),
-                    ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
-}
-
-static int holds(esker_db_t *db, const char *key, const char *expected) {
-    uint8_t *value = NULL;
-    size_t length = 0;
-    int same;
-    CHECK(esker_get(db, NULL, bytes(key), strlen(key), &value, &length, &message) == ESKER_OK);
-    same = expected == NULL ? value == NULL
-                            : value != NULL && length == strlen(expected) &&
-                                  memcmp(value, expected, length) == 0;
-    esker_free(value);
-    return same;
 }
 
 /* A writer that runs while a reader follows. */

@@ -1,47 +1,14 @@
 /* Followers of a store that another process writes, through Esker's C interface. scripts/capi.sh runs it
  * on the shared and on the static library. */
 #define _POSIX_C_SOURCE 200809L
-#include <esker.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition,                 \
-                    message == NULL ? "" : message);                                           \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
+#include "check.h"
 
 #define LONG_MS 600000
-
-static char *message = NULL;
-
-static const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
-
-static void put(esker_db_t *db, const char *key, const char *value) {
-    CHECK(esker_put(db, bytes(key), strlen(key), bytes(value), strlen(value),
-                    ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
-}
-
-/* Returns whether the store has the key with this value, or for NULL has no such key. */
-static int holds(esker_db_t *db, const char *key, const char *expected) {
-    uint8_t *value = NULL;
-    size_t length = 0;
-    int same;
-    CHECK(esker_get(db, NULL, bytes(key), strlen(key), &value, &length, &message) == ESKER_OK);
-    same = expected == NULL ? value == NULL
-                            : value != NULL && length == strlen(expected) &&
-                                  memcmp(value, expected, length) == 0;
-    esker_free(value);
-    return same;
-}
 
 static esker_db_t *view_of(esker_follower_t *follower) {
     esker_db_t *db = NULL;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use esker::fs::{Fs, OsFs};
 use esker::schema::METRICS;
 use esker::{Db, Options, Runtime, RuntimeOptions, built_in_merge_operator};
-use esker_bindings::encryption::{self, Key};
+use esker_bindings::encryption::{self, Key, KeyOptions};
 use esker_bindings::handle::Handle;
 use jni_sys::{jboolean, jbyteArray, jlong, jlongArray};
 
@@ -46,12 +46,10 @@ impl Chosen {
     }
 }
 
-/// Returns the options of packed names and values. `merge_operator` names a built-in operator. No option
-/// of the engine has a point in its name, so these are of this interface: `encryption.key` (hexadecimal
-/// digits), `encryption.key_name` after it, and `encryption.key_file`.
+/// Returns the options of packed names and values. `merge_operator` names a built-in operator.
+/// Those of the key are in [`KeyOptions`].
 pub fn chosen(env: Env, packed: jbyteArray) -> Outcome<Chosen> {
-    let (mut options, mut bytes) = (Options::default(), Vec::new());
-    let mut key: Option<esker::Result<Key>> = None;
+    let (mut options, mut key) = (Options::default(), KeyOptions::default());
     for pair in env.texts(packed)?.chunks_exact(2) {
         let (name, value) = (pair[0].as_str(), pair[1].as_str());
         match name {
@@ -64,26 +62,11 @@ pub fn chosen(env: Env, packed: jbyteArray) -> Outcome<Chosen> {
                 })?;
                 options.merge_operator = Some(operator);
             }
-            "encryption.key" => {
-                bytes = decoded(value);
-                key = Some(encryption::of_bytes(&bytes));
-            }
-            "encryption.key_name" => {
-                let given = encryption::given(&bytes, Some(value));
-                let given = given.map_err(|error| Failure::invalid(error.to_string()))?;
-                key = Some(Ok(Arc::new(given)));
-            }
-            "encryption.key_file" => key = Some(Ok(encryption::of_file(value))),
+            _ if key.set(name, value)? => {}
             _ => options.set(name, value)?,
         }
     }
-    Ok(Chosen { options, key: key.transpose()? })
-}
-
-/// Returns the bytes of hexadecimal digits that Java has made.
-fn decoded(digits: &str) -> Vec<u8> {
-    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.as_bytes().chunks(2).filter_map(pair).collect()
+    Ok(Chosen { options, key: key.key()? })
 }
 
 /// Returns a number for Java, which has no unsigned ones.

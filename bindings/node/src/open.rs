@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use esker::fs::{Fs, OsFs};
 use esker::{Db, KeyspaceOptions, Options, built_in_merge_operator};
-use esker_bindings::encryption::{self, Key};
+use esker_bindings::encryption::{self, Key, KeyOptions};
 use napi::bindgen_prelude::AsyncTask;
 use napi_derive::napi;
 
@@ -50,12 +50,9 @@ impl Chosen {
     }
 }
 
-/// Returns the options of a store. No option of the engine has a point in its name, so these are of
-/// this interface: `encryption.key` (hexadecimal digits), `encryption.key_name` after it, and
-/// `encryption.key_file`.
+/// Returns the options of a store. Those of the key are in [`KeyOptions`].
 pub fn chosen_of(pairs: Vec<String>) -> esker::Result<Chosen> {
-    let (mut options, mut bytes) = (Options::default(), Vec::new());
-    let mut key: Option<esker::Result<Key>> = None;
+    let (mut options, mut key) = (Options::default(), KeyOptions::default());
     each(pairs, |name, value| {
         match name {
             "merge_operator" => {
@@ -63,27 +60,13 @@ pub fn chosen_of(pairs: Vec<String>) -> esker::Result<Chosen> {
                     invalid(format!("{value} is not the name of a built-in merge operator"))
                 })?);
             }
-            "encryption.key" => {
-                bytes = decoded(value);
-                key = Some(encryption::of_bytes(&bytes));
-            }
-            "encryption.key_name" => {
-                let given = encryption::given(&bytes, Some(value));
-                key = Some(Ok(Arc::new(given.map_err(|error| invalid(error.to_string()))?)));
-            }
-            "encryption.key_file" => key = Some(Ok(encryption::of_file(value))),
+            _ if key.set(name, value)? => {}
             _ => options.set(name, value)?,
         }
         Ok(())
     })?;
     options.validate()?;
-    Ok(Chosen { options, key: key.transpose()? })
-}
-
-/// Returns the bytes of hexadecimal digits that JavaScript has made.
-fn decoded(digits: &str) -> Vec<u8> {
-    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.as_bytes().chunks(2).filter_map(pair).collect()
+    Ok(Chosen { options, key: key.key()? })
 }
 
 /// Opens a store; with `shared`, the one that other threads have open. `runtime` is the number of a

@@ -44,6 +44,54 @@ pub fn given(content: &[u8], name: Option<&str>) -> std::result::Result<MasterKe
     Ok(MasterKey::new(name, bytes)?)
 }
 
+/// The key among options that a language gives as names and values. No option of the engine has a
+/// point in its name, so these names are of that interface: `encryption.key` (hexadecimal digits),
+/// `encryption.key_name` after it, and `encryption.key_file`. Java and Node.js use it.
+#[derive(Default)]
+pub struct KeyOptions {
+    bytes: Vec<u8>,
+    key: Option<Result<Key>>,
+}
+
+impl KeyOptions {
+    /// Takes an option. Returns false if it is none of a key.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key with a name that it cannot have, or that is not 32 bytes long.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        let key = match name {
+            "encryption.key" => {
+                self.bytes = decoded(value);
+                of_bytes(&self.bytes)
+            }
+            "encryption.key_name" => {
+                let given = given(&self.bytes, Some(value)).map_err(|error| {
+                    internals::error(ErrorKind::InvalidArgument, error.to_string(), None)
+                })?;
+                Ok(Arc::new(given) as Key)
+            }
+            "encryption.key_file" => Ok(of_file(value)),
+            _ => return Ok(false),
+        };
+        self.key = Some(key);
+        Ok(true)
+    }
+
+    /// Returns the key, if there is one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the content is no key.
+    pub fn key(self) -> Result<Option<Key>> {
+        self.key.transpose()
+    }
+}
+
+/// Returns the bytes of hexadecimal digits that a binding has made.
+fn decoded(digits: &str) -> Vec<u8> {
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).filter_map(pair).collect()
+}
+
 /// Returns the file system of a store: `below`, or with a key an encrypting one over it.
 pub fn file_system(below: Arc<dyn Fs>, key: Option<&Key>) -> Arc<dyn Fs> {
     match key {

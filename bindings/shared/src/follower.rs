@@ -11,12 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arc_swap::{ArcSwapOption, Guard};
 use esker::follow::Follower;
 use esker::fs::Fs;
 use esker::{Db, ErrorKind, Options, Result, internals};
 
 use crate::calling::{self, Functions};
+use crate::closable::{Closable, Opened};
 use crate::encryption::{Key, file_system};
 use crate::orders::Orders;
 
@@ -25,7 +25,7 @@ pub const WAIT_PART: Duration = Duration::from_millis(50);
 
 /// A shared follower, until it is closed.
 pub struct FollowerHandle {
-    follower: ArcSwapOption<Follower>,
+    follower: Closable<Follower>,
     functions: Functions,
     options: Options,
 }
@@ -43,17 +43,13 @@ impl FollowerHandle {
     ) -> Result<FollowerHandle> {
         let functions = calling::functions_of(&options).with(key);
         let follower = Db::follow_on(file_system(below, key), path, options.clone())?;
-        Ok(FollowerHandle { follower: ArcSwapOption::from_pointee(follower), functions, options })
+        Ok(FollowerHandle { follower: Closable::new(follower), functions, options })
     }
 
     /// Returns the follower, or `Closed`.
     pub fn open(&self) -> Result<OpenFollower> {
         self.check_reentry()?;
-        let guard = self.follower.load();
-        if guard.is_none() {
-            return Err(internals::error(ErrorKind::Closed, "the follower was closed", None));
-        }
-        Ok(OpenFollower(guard))
+        self.follower.open("the follower was closed")
     }
 
     /// Fails with `InvalidArgument` within a function of the followed store.
@@ -104,7 +100,7 @@ impl FollowerHandle {
 
     /// Returns whether the follower was closed.
     pub fn is_closed(&self) -> bool {
-        self.follower.load().is_none()
+        self.follower.is_closed()
     }
 
     /// Closes the follower: waits for the calls still running on it, and ends its thread.
@@ -113,24 +109,14 @@ impl FollowerHandle {
     /// `InvalidArgument` within a function of the followed store.
     pub fn close(&self) -> Result<()> {
         self.check_reentry()?;
-        let Some(mut follower) = self.follower.swap(None) else { return Ok(()) };
-        // Running calls still hold references to the follower.
-        loop {
-            match Arc::try_unwrap(follower) {
-                Ok(follower) => {
-                    drop(follower);
-                    return Ok(());
-                }
-                Err(shared) => follower = shared,
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
+        drop(self.follower.close());
+        Ok(())
     }
 
     /// Closes the handle and leaks the follower. For the child of a fork, which does not have the
     /// follower's thread.
     pub fn abandon(&self) {
-        std::mem::forget(self.follower.swap(None));
+        self.follower.abandon();
     }
 }
 
@@ -138,25 +124,14 @@ impl Drop for FollowerHandle {
     fn drop(&mut self) {
         if self.check_reentry().is_err() {
             // The thread of the follower may be this one, and cannot wait for its own end.
-            let follower = self.follower.swap(None);
+            let follower = self.follower.take();
             drop(std::thread::Builder::new().spawn(move || drop(follower)));
         }
     }
 }
 
 /// A reference that keeps the follower open.
-pub struct OpenFollower(Guard<Option<Arc<Follower>>>);
-
-impl std::ops::Deref for OpenFollower {
-    type Target = Follower;
-
-    fn deref(&self) -> &Follower {
-        match &*self.0 {
-            Some(follower) => follower,
-            None => unreachable!("it was there when the guard was made"),
-        }
-    }
-}
+pub type OpenFollower = Opened<Follower>;
 
 #[cfg(test)]
 mod tests {

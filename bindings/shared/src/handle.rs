@@ -10,13 +10,11 @@
 //!    would wait for its own thread.
 
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::time::Duration;
 
-use arc_swap::{ArcSwapOption, Guard};
 use esker::{Db, ErrorKind, Result, internals};
 
 use crate::calling::{self, Functions};
+use crate::closable::{self, Closable};
 
 thread_local! {
     /// Addresses of the handles that a call on this thread holds while it runs the caller's code.
@@ -25,7 +23,7 @@ thread_local! {
 
 /// A shared store, until it is closed.
 pub struct Handle {
-    db: ArcSwapOption<Db>,
+    db: Closable<Db>,
     functions: Functions,
 }
 
@@ -37,7 +35,7 @@ impl Handle {
 
     /// Creates a handle to an open store. It refuses calls from within the store's `functions`.
     pub fn of(db: Db, functions: Functions) -> Handle {
-        Handle { db: ArcSwapOption::from_pointee(db), functions }
+        Handle { db: Closable::new(db), functions }
     }
 
     /// Fails with `InvalidArgument` within the store's own comparator or filter.
@@ -58,17 +56,13 @@ impl Handle {
     #[inline]
     pub fn open(&self) -> Result<Opened> {
         self.check_reentry()?;
-        let guard = self.db.load();
-        if guard.is_none() {
-            return Err(internals::error(ErrorKind::Closed, "the store was closed", None));
-        }
-        Ok(Opened(guard))
+        self.db.open("the store was closed")
     }
 
     /// Returns whether the store was closed.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.db.load().is_none()
+        self.db.is_closed()
     }
 
     /// Runs `body`, which is code of the caller within a call on the store. It may use the store, but
@@ -96,38 +90,18 @@ impl Handle {
                 None,
             ));
         }
-        let Some(mut db) = self.db.swap(None) else { return Ok(()) };
-        // Running calls still hold references to the store.
-        loop {
-            match Arc::try_unwrap(db) {
-                Ok(db) => return db.close(),
-                Err(shared) => db = shared,
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
+        self.db.close().map_or(Ok(()), Db::close)
     }
 
     /// Closes the handle and leaks the store. For the child of a fork, which does not have the
     /// store's threads.
     pub fn abandon(&self) {
-        std::mem::forget(self.db.swap(None));
+        self.db.abandon();
     }
 }
 
 /// A reference that keeps the store open.
-pub struct Opened(Guard<Option<Arc<Db>>>);
-
-impl std::ops::Deref for Opened {
-    type Target = Db;
-
-    #[inline]
-    fn deref(&self) -> &Db {
-        match &*self.0 {
-            Some(db) => db,
-            None => unreachable!("it was there when the guard was made"),
-        }
-    }
-}
+pub type Opened = closable::Opened<Db>;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`calling`] | detection of re-entrant calls from a comparator or filter |
+//! | [`closable`] | an object that can be closed while other threads use it |
 //! | [`cursor`] | a cursor over the pairs of a store or of a transaction |
 //! | [`events`] | the events of a store as named fields |
 //! | [`encryption`] | keys of encrypted stores, and the change of a key |
@@ -21,6 +22,7 @@
 #![deny(unsafe_code)]
 
 pub mod calling;
+pub mod closable;
 pub mod cursor;
 pub mod encryption;
 pub mod events;

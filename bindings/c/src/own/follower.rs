@@ -42,12 +42,6 @@ impl esker_follower_t {
     fn open(this: Option<&esker_follower_t>) -> Outcome<OpenFollower> {
         Ok(there(this, "follower's handle")?.handle.open()?)
     }
-
-    /// Returns a handle of a view or of a promoted store.
-    fn give(this: Option<&esker_follower_t>, db: esker::Db) -> Outcome<*mut esker_db_t> {
-        let handle = &there(this, "follower's handle")?.handle;
-        Ok(Box::into_raw(esker_db_t::of(db, handle.functions(), handle.orders())))
-    }
 }
 
 /// Runs `act` on the follower.
@@ -62,6 +56,29 @@ unsafe fn on(
     let outcome = attempt(|| act(&esker_follower_t::open(follower)?));
     // SAFETY: guaranteed by the caller.
     unsafe { ffi::code(outcome, message) }
+}
+
+/// Sets `*db` to a handle of the store that `open` returns: a view, or the promoted store.
+///
+/// # Safety
+/// As for [`ffi::code`].
+unsafe fn give(
+    follower: Option<&esker_follower_t>,
+    db: Option<&mut *mut esker_db_t>,
+    message: Option<&mut *mut c_char>,
+    open: impl FnOnce(&OpenFollower) -> esker::Result<esker::Db>,
+) -> i32 {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        on(follower, message, |opened| {
+            let place = there(db, "place for the store's handle")?;
+            *place = std::ptr::null_mut();
+            let handle = &there(follower, "follower's handle")?.handle;
+            let db = esker_db_t::of(open(opened)?, handle.functions(), handle.orders());
+            *place = Box::into_raw(db);
+            Ok(())
+        })
+    }
 }
 
 /// Follows the store in the directory `path`, which may be open for writing in another process or in
@@ -117,14 +134,7 @@ pub unsafe extern "C" fn esker_follower_db(
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     // SAFETY: the caller meets the header's contract for messages.
-    unsafe {
-        on(follower, message, |open| {
-            let place = there(db, "place for the store's handle")?;
-            *place = std::ptr::null_mut();
-            *place = esker_follower_t::give(follower, open.db())?;
-            Ok(())
-        })
-    }
+    unsafe { give(follower, db, message, |follower| Ok(follower.db())) }
 }
 
 /// Returns the position of the newest view: the sequence number of the last operation that it shows, as
@@ -249,12 +259,5 @@ pub unsafe extern "C" fn esker_follower_promote(
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     // SAFETY: the caller meets the header's contract for messages.
-    unsafe {
-        on(follower, message, |open| {
-            let place = there(db, "place for the store's handle")?;
-            *place = std::ptr::null_mut();
-            *place = esker_follower_t::give(follower, open.promote()?)?;
-            Ok(())
-        })
-    }
+    unsafe { give(follower, db, message, |follower| follower.promote()) }
 }

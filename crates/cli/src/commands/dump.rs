@@ -1,9 +1,8 @@
 //! `esker dump`: writes the pairs of a keyspace, of a key range or of all keyspaces as text that
 //! `load` reads.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,7 +10,7 @@ use esker::{DbIterator, Keyspace};
 use serde_json::json;
 
 use super::scan::{between, write_pair};
-use super::{bytes_of, counted, print, stdout};
+use super::{bytes_of, counted, create_new, print, stdout};
 use crate::args::{Global, KeyspaceFlag};
 use crate::bytes::Form;
 use crate::failure::{Failure, Outcome};
@@ -56,14 +55,7 @@ enum Sink {
 impl Sink {
     /// Creates the file with access for its owner only. An existing file is not touched.
     fn create(path: &Path) -> Result<Sink, Failure> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Failure::usage(format!(
-                "{}: the file exists, and dump does not overwrite it; name a new file",
-                path.display()
-            )),
-            _ => Failure::file("create the dump", path, &error),
-        })?;
+        let file = create_new(path, "dump", "create the dump")?;
         Ok(Sink::File(BufWriter::with_capacity(256 << 10, file), path.to_path_buf()))
     }
 

@@ -1,16 +1,14 @@
 //! `esker get`: prints the value of one key.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use esker::{ErrorKind, ValueReader};
 use serde_json::{Value, json};
 
-use super::{bytes_of, stdout};
+use super::{bytes_of, create_new, stdout};
 use crate::args::{Global, KeyspaceFlag};
 use crate::failure::{Failure, Outcome};
 use crate::progress::{Count, Progress};
@@ -75,14 +73,7 @@ fn write_to(to: &Path, value: ValueReader) -> Outcome {
         out.flush()?;
         return Ok(0);
     }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
-    let mut file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::usage(format!(
-            "{}: the file exists, and get does not overwrite it; name a new file",
-            to.display()
-        )),
-        _ => Failure::file("create the file", to, &error),
-    })?;
+    let mut file = create_new(to, "get", "create the file")?;
     let failed = |error| Failure::file("write the value", to, &error);
     let copied = copy(value, |bytes| file.write_all(bytes).map_err(failed))
         .and_then(|()| file.sync_all().map_err(failed));

@@ -41,7 +41,9 @@ pub mod verify;
 pub mod ycsb;
 
 use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -65,6 +67,19 @@ fn write_json(value: &impl Serialize, out: &mut dyn Write) -> Result<(), Failure
 fn write_file(path: &Path, doing: &str, text: &str) -> Result<(), Failure> {
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     made.and_then(|()| std::fs::write(path, text)).map_err(|e| Failure::file(doing, path, &e))
+}
+
+/// Creates a file with access for its owner only. An existing file is not touched. `command` and `doing`
+/// are for the message of a failure.
+fn create_new(path: &Path, command: &str, doing: &str) -> Result<File, Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::usage(format!(
+            "{}: the file exists, and {command} does not overwrite it; name a new file",
+            path.display()
+        )),
+        _ => Failure::file(doing, path, &error),
+    })
 }
 
 /// Prints one line: a JSON object with `--json`, otherwise `text`.

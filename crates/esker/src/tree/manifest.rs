@@ -51,7 +51,8 @@ pub struct ManifestWriter {
 }
 
 impl ManifestWriter {
-    /// Creates a manifest with a first edit, of a store with this identity and version. Syncs the file and the directory entry.
+    /// Creates a manifest with a first edit, of a store with this identity and version. Syncs the file
+    /// and the directory entry.
     pub fn create(
         fs: &dyn Fs,
         dir: &Path,

@@ -79,6 +79,29 @@ fn runtime_by_variable() -> Option<Runtime> {
     SHARED.clone()
 }
 
+/// Calls `check` with the files of a store in which one file, the one at `at`, is damaged: with a bit of
+/// each byte flipped, cut to each of `cuts` bytes, and missing. Also with what was done.
+pub fn with_damage(
+    all: &[(String, Vec<u8>)],
+    at: usize,
+    cuts: &[usize],
+    check: impl Fn(&[(String, Vec<u8>)], &str),
+) {
+    for byte in 0..all[at].1.len() {
+        let mut bad = all.to_vec();
+        bad[at].1[byte] ^= 1 << (byte % 8);
+        check(&bad, &format!("byte {byte}"));
+    }
+    for cut in cuts {
+        let mut bad = all.to_vec();
+        bad[at].1.truncate(*cut);
+        check(&bad, &format!("{cut} bytes"));
+    }
+    let mut missing = all.to_vec();
+    missing.remove(at);
+    check(&missing, "no file");
+}
+
 /// A clock that a test turns, in milliseconds.
 pub struct Turning(pub AtomicU64);
 

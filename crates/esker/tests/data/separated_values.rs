@@ -14,7 +14,7 @@ use esker::{
     ValueSeparation, built_in_merge_operator,
 };
 
-use crate::common::{files, image, pairs, tiny_options};
+use crate::common::{files, image, pairs, tiny_options, with_damage};
 
 const DB: &str = "/data/db";
 
@@ -327,19 +327,7 @@ fn every_changed_byte_and_every_cut_of_a_value_file_is_found_and_never_read() {
         }
     };
     let len = all[at].1.len();
-    for byte in 0..len {
-        let mut bad = all.clone();
-        bad[at].1[byte] ^= 1 << (byte % 8);
-        check(&bad, &format!("byte {byte}"));
-    }
-    for cut in [0, 31, len / 2, len - 1] {
-        let mut bad = all.clone();
-        bad[at].1.truncate(cut);
-        check(&bad, &format!("{cut} bytes"));
-    }
-    let mut missing = all.clone();
-    missing.remove(at);
-    check(&missing, "no file");
+    with_damage(&all, at, &[0, 31, len / 2, len - 1], check);
 }
 
 #[test]

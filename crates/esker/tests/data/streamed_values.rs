@@ -19,7 +19,7 @@ use esker::{
 use esker_testkit::crash::{CrashFs, CrashModel};
 use esker_testkit::rng::SplitMix64;
 
-use crate::common::{files, image, pairs, tiny_options};
+use crate::common::{files, image, pairs, tiny_options, with_damage};
 
 const DB: &str = "/db";
 const PIECE: usize = 64 << 10;
@@ -276,19 +276,8 @@ fn every_changed_byte_and_every_cut_is_found_and_never_read() {
         let outcome = reader.unwrap().read_to_end(&mut read);
         assert!(if outcome.is_ok() { read == value } else { read.is_empty() }, "{what}");
     };
-    for byte in 0..all[at].1.len() {
-        let mut bad = all.clone();
-        bad[at].1[byte] ^= 1 << (byte % 8);
-        check(&bad, &format!("byte {byte}"));
-    }
-    for cut in [0, 31, 100, all[at].1.len() - 1] {
-        let mut bad = all.clone();
-        bad[at].1.truncate(cut);
-        check(&bad, &format!("{cut} bytes"));
-    }
-    let mut missing = all.clone();
-    missing.remove(at);
-    check(&missing, "no file");
+    let len = all[at].1.len();
+    with_damage(&all, at, &[0, 31, 100, len - 1], check);
 }
 
 #[test]

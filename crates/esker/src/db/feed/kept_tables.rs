@@ -90,8 +90,8 @@ impl IngestRecord {
     }
 }
 
-/// Returns the kept tables and value files in `dir` with their lengths in bytes, in the order of their ingests and
-/// keys.
+/// Returns the kept tables and value files in `dir` with their lengths in bytes, in the order of their
+/// ingests and keys.
 pub(super) fn kept_in(fs: &dyn Fs, dir: &Path) -> Result<Vec<(names::KeptTable, u64)>> {
     let entries = list_dir(fs, dir)?.entries;
     let of = |entry: &crate::fs::DirEntry| {

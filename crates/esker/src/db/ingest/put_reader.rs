@@ -59,6 +59,19 @@ impl Destination<'_> {
         Ok((first, is_whole))
     }
 
+    /// Puts the value that `reader` returns: a short one with `put`. Returns its length.
+    fn put_from(
+        &self,
+        key: &[u8],
+        reader: &mut dyn Read,
+        put: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<u64> {
+        match self.read_first(reader)? {
+            (value, true) => put(&value).map(|()| value.len() as u64),
+            (first, false) => self.stream(key, first, reader),
+        }
+    }
+
     fn failed_reader(&self, error: std::io::Error) -> Error {
         Error::io(&self.inner.dir, "read the value from its reader; nothing was written", error)
     }
@@ -154,10 +167,7 @@ impl Db {
         let (key, reader): (_, &mut dyn Read) = (key.as_ref(), &mut reader);
         check_key(key)?;
         let destination = Destination::main(self)?;
-        match destination.read_first(reader)? {
-            (value, true) => self.put(key, &value).map(|()| value.len() as u64),
-            (first, false) => destination.stream(key, first, reader),
-        }
+        destination.put_from(key, reader, |value| self.put(key, value))
     }
 
     /// Returns a reader of the value of `key`, or `None` when the key does not exist.
@@ -206,10 +216,7 @@ impl Keyspace {
                 destination.name()
             )));
         }
-        match destination.read_first(reader)? {
-            (value, true) => self.put(key, &value).map(|()| value.len() as u64),
-            (first, false) => destination.stream(key, first, reader),
-        }
+        destination.put_from(key, reader, |value| self.put(key, value))
     }
 
     /// Returns a reader of the value of `key`. See [`Db::get_reader`].

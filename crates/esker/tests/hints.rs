@@ -99,7 +99,9 @@ fn deleted_keys_are_skipped(options: Options) {
 #[test]
 fn deleted_ranges_are_skipped() {
     for thresholds in [Thresholds::small(), Thresholds::default()] {
-        let options = Options { background_threads: Some(1), thresholds, ..Options::default() };
+        // A store at rest would merge the deleted range away, and leave nothing to jump over.
+        let options = Options { rest_compaction: false, ..Options::default() };
+        let options = Options { background_threads: Some(1), thresholds, ..options };
         let db = open(options);
         for n in 0..10_000 {
             db.put(key(n), b"value").unwrap();

@@ -2,6 +2,7 @@
 
 pub mod api;
 mod document;
+pub mod experiments;
 pub mod headers;
 pub mod metrics;
 pub mod options;

@@ -38,7 +38,7 @@ pub fn write(root: &Path) -> Result<(), String> {
     for (name, text) in make(root)? {
         std::fs::write(root.join(name), text).map_err(|e| format!("{name}: {e}"))?;
     }
-    Ok(())
+    crate::experiments::write(root)
 }
 
 /// Compares the table and the chart with the record.
@@ -52,7 +52,7 @@ pub fn check(root: &Path) -> Result<(), String> {
             return Err(format!("{name} differs from {RECORD}; run `cargo xtask results`"));
         }
     }
-    Ok(())
+    crate::experiments::check(root)
 }
 
 fn make(root: &Path) -> Result<[(&'static str, String); 2], String> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use esker_lab::error::LabError;
 use esker_lab::experiment::check::{Experiment, Mistake};
+use esker_lab::experiment::claim;
 use esker_lab::experiment::find::{Found, all, find};
 use esker_lab::experiment::plan::Scale;
 use esker_lab::lab::LabOptions;
@@ -312,7 +313,10 @@ fn record_named(name: &str) -> Result<(PathBuf, LabRecord), Failure> {
 
 fn of_record(record: &LabRecord, path: &Path) -> Result<Experiment, Failure> {
     let name = record.experiment.clone();
-    parsed(&Found { name, path: Some(path.to_path_buf()), text: record.text.clone() })
+    let mut experiment =
+        parsed(&Found { name, path: Some(path.to_path_buf()), text: record.text.clone() })?;
+    claim::adopt(&mut experiment);
+    Ok(experiment)
 }
 
 fn compare(before: &str, after: &str, force: bool) -> Outcome {

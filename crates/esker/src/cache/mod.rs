@@ -35,11 +35,12 @@ use retire_list::RetireList;
 use shard::CacheShard;
 pub use slot::CachedRef;
 
-/// Number of shards of a cache of [`SHARDED_FROM_BYTES`] or more. A power of two.
+/// Maximum number of shards of a cache. A power of two.
 const SHARDS: usize = 16;
-/// Smallest capacity, in bytes, that is split into shards. A smaller cache is one shard, so that
-/// no shard's part is smaller than a block.
-const SHARDED_FROM_BYTES: u64 = MIB;
+/// Smallest part of a shard in bytes, unless the cache has only one. A part holds many blocks of
+/// the default size and a few of the largest sizes in use: with fewer, the blocks whose keys share
+/// a shard evict each other while other shards have room.
+const SHARD_MIN_BYTES: u64 = 4 * MIB;
 
 /// Identifies a block: a store, a file number and the block's position in the file's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -90,7 +91,7 @@ struct Shard<H>(Mutex<CacheShard<H>>);
 /// A bounded map from [`BlockKey`] to shared blocks. All methods are safe to call concurrently.
 pub struct BlockCache<H> {
     shards: Box<[Shard<H>]>,
-    /// `SHARDS - 1` when all shards are in use, 0 when only the first is.
+    /// Number of shards in use, a power of two, less 1.
     shard_mask: AtomicUsize,
     capacity_bytes: AtomicU64,
     /// The current policy. The lock is held while the policy, the capacity or the reserved bytes
@@ -320,7 +321,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// settings, because a deferred drop may run other drops that lock the settings.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
         let usable = if policy == CachePolicy::None { 0 } else { self.unreserved_bytes(bytes) };
-        let shards = if bytes < SHARDED_FROM_BYTES { 1 } else { SHARDS };
+        let shards = shards_for(bytes);
         let regrouped = self.shard_mask.swap(shards - 1, Relaxed) != shards - 1;
         let part = |at: usize| {
             let extra = if at == 0 { usable % shards as u64 } else { 0 };
@@ -382,6 +383,12 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         }
         sum
     }
+}
+
+/// Returns the number of shards for a capacity: as many as get [`SHARD_MIN_BYTES`] each.
+fn shards_for(capacity_bytes: u64) -> usize {
+    let most = (capacity_bytes / SHARD_MIN_BYTES).clamp(1, SHARDS as u64) as usize;
+    1 << most.ilog2()
 }
 
 impl<H> Drop for BlockCache<H> {

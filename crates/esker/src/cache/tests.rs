@@ -470,8 +470,8 @@ fn block_of(shard: usize) -> BlockKey {
 #[test]
 fn shard_capacities_add_up_to_capacity() {
     for policy in POLICIES {
-        let cache = BlockCache::new(policy, MIB + 15);
-        let part = MIB / 16;
+        let cache = BlockCache::new(policy, 64 * MIB + 15);
+        let part = 4 * MIB;
         for shard in 0..16 {
             let key = block_of(shard);
             let most = if shard == 0 { part + 15 } else { part };
@@ -480,7 +480,7 @@ fn shard_capacities_add_up_to_capacity() {
             cache.insert(key, new_block(2), most, None);
             assert_eq!(number(cache.get(&key)), Some(2), "{policy}: shard {shard}");
         }
-        assert_eq!(cache.used_bytes(), MIB + 15);
+        assert_eq!(cache.used_bytes(), 64 * MIB + 15);
         let stats = cache.stats();
         assert_eq!((stats.hits, stats.misses), (16, 16), "{policy}");
         assert_eq!((stats.insertions, stats.evictions), (16, 0), "{policy}");
@@ -495,18 +495,40 @@ fn shard_capacities_add_up_to_capacity() {
 #[test]
 fn larger_capacity_evicts_nothing_unless_blocks_change_shards() {
     for policy in POLICIES {
-        let cache = BlockCache::new(policy, 2 * MIB);
+        let cache = BlockCache::new(policy, 70 * MIB);
         let held = || (0..100).filter(|key| cache.get(&block(*key)).is_some()).count();
         let fill = || (0..100).filter(|key| touch(&cache, *key, 100)).count();
         fill();
-        for capacity in [3 * MIB, 2 * MIB, 9 * MIB, MIB] {
+        for capacity in [90 * MIB, 70 * MIB, 200 * MIB, 64 * MIB] {
             cache.set_capacity(capacity);
             assert_eq!(held(), 100, "{policy}: {capacity}");
         }
-        // With a single shard, its blocks must still be found.
-        cache.set_capacity(MIB - 1);
-        fill();
-        assert_eq!((held(), cache.used_bytes()), (100, 10_000), "{policy}");
+        // With fewer shards, blocks must still be found.
+        for capacity in [17 * MIB, MIB - 1] {
+            cache.set_capacity(capacity);
+            fill();
+            assert_eq!((held(), cache.used_bytes()), (100, 10_000), "{policy}: {capacity}");
+        }
+    }
+}
+
+#[test]
+fn small_cache_holds_a_few_large_blocks() {
+    for policy in POLICIES {
+        // 18 blocks of 250 kB of the 33 that fit. Sixteen shards would hold two each, and evict
+        // where three have the same shard.
+        let cache = BlockCache::new(policy, 8 * MIB);
+        let most = 250_000;
+        for _ in 0..3 {
+            (0..18).for_each(|key| {
+                touch(&cache, key, most);
+            });
+        }
+        assert_eq!(cache.stats().evictions, 0, "{policy}");
+        // A block of 2 MiB fits into a cache of 14 MiB.
+        let cache = BlockCache::new(policy, 14 * MIB);
+        touch(&cache, 1, 2 * MIB);
+        assert!(cache.get(&block(1)).is_some(), "{policy}");
     }
 }
 

@@ -60,6 +60,18 @@ impl Experiment {
         Err(mistakes)
     }
 
+    /// Reads the text of a record, whose names were checked before it ran.
+    ///
+    /// # Errors
+    /// A text that is not an experiment's, with the line.
+    pub fn of_record(name: &str, text: &str) -> Result<Experiment, Mistake> {
+        let file: ExperimentFile = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(0, |span| line_of(text, &span));
+            Mistake { line, message: e.message().trim().to_string() }
+        })?;
+        Ok(Experiment { name: name.into(), file, text: text.into() })
+    }
+
     /// Returns every engine named in the file.
     pub fn engine_names(&self) -> Vec<&str> {
         let own = self.file.series.iter().filter_map(|series| series.get_ref().engines.as_ref());
@@ -127,6 +139,14 @@ impl Check<'_> {
         }
         self.bytes(file.scaled_min.as_ref(), "scaled_min");
         self.scaled_options(&file.scaled_options);
+        for claim in &file.claims {
+            for (span, message) in super::claim::mistakes(file, claim) {
+                self.wrong(span, message);
+            }
+            if let Some(engines) = &claim.get_ref().engines {
+                self.engines(engines);
+            }
+        }
     }
 
     fn scaled_options(&mut self, options: &[Spanned<String>]) {
@@ -422,6 +442,14 @@ data = [["fillseq", 1.5, 2], ["readrandom#2", "0.5x", ""]]
 [series.expect]
 fillseq.operations = "entries"
 readrandom = { operations = "entries", found = "operations" }
+
+[[claim]]
+text = "Larger blocks are written faster."
+series = "blocks"
+of = { phase = "fillseq", block_size = 4096 }
+to = { phase = "fillseq", block_size = 1024 }
+by = "LevelDB"
+expect = "below 1"
 "#
         .into()
     }
@@ -453,6 +481,12 @@ readrandom = { operations = "entries", found = "operations" }
             ("\"0.5x\"", "\"half\"", 22, "half"),
             ("fillseq.operations", "filseq.operations", 25, "filseq"),
             ("found = \"operations\"", "found = \"most\"", 26, "most"),
+            ("series = \"blocks\"", "series = \"block\"", 30, "\"block\""),
+            ("of = { phase = \"fillseq\", ", "of = { ", 31, "of: phase is missing"),
+            ("to = { phase = \"fillseq\", block_size = 1024 }", "to = {}", 32, "phase"),
+            ("block_size = 1024 }", "block_size = 512 }", 32, "512"),
+            ("by = \"LevelDB\"\nexpect", "by = \"Nobody\"\nexpect", 29, "Nobody"),
+            ("\"below 1\"", "\"faster\"", 34, "above"),
             ("title = ", "titel = ", 1, "titel"),
             ("name = \"blocks\"", "name = \"blocks", 10, ""),
         ] {

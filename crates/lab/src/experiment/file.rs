@@ -45,6 +45,9 @@ pub struct ExperimentFile {
     pub phases: BTreeMap<Spanned<String>, Spanned<PhaseFile>>,
     /// Tables and figures.
     pub series: Vec<Spanned<SeriesFile>>,
+    /// Claims of the document, each tested on the measured figures.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Spanned<ClaimFile>>,
 }
 
 /// Options by name.
@@ -187,6 +190,35 @@ pub struct Expect {
     /// Checksum of those pairs at the default scale, in hexadecimal, for the phase `end`.
     pub checksum: Option<Spanned<String>>,
 }
+
+/// A claim of the document: one figure divided by another one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimFile {
+    /// The claim, in one sentence.
+    pub text: String,
+    /// Series of both figures. A place may name another one.
+    pub series: Spanned<String>,
+    /// Place of the figure above the line.
+    pub of: Spanned<PlaceFile>,
+    /// Place of the figure below the line.
+    pub to: Spanned<PlaceFile>,
+    /// Unit of both figures. Default: the unit of the series.
+    pub unit: Option<Spanned<String>>,
+    /// Store in the document whose figures are the claim's. A place may name another one.
+    pub by: Option<String>,
+    /// Quotients for which the claim is true: `above 1.2`, `below 0.8` or `0.95 to 1.05`.
+    pub expect: Spanned<String>,
+    /// Engines that the claim is tested on. Default: all that were measured.
+    pub engines: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Cause of what was measured, in prose without Markdown.
+    #[serde(default)]
+    pub explanation: String,
+}
+
+/// Place of a figure: `phase`, `entries`, `threads`, `step`, `engine`, a varied option, and
+/// `series` or `by` if they differ from the claim's.
+pub type PlaceFile = BTreeMap<String, Value>;
 
 fn repetitions_default() -> Spanned<u64> {
     Spanned::new(0..0, 3)

@@ -5,6 +5,7 @@
 //! experiment into points. Nothing is run here.
 
 pub mod check;
+pub mod claim;
 pub mod expect;
 pub mod file;
 pub mod find;

@@ -86,6 +86,16 @@ pub fn views<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<SeriesVi
         .collect()
 }
 
+/// Returns one series of the record in the given unit.
+pub fn view_in<'a>(
+    experiment: &Experiment,
+    series: &'a SeriesFile,
+    record: &LabRecord,
+    unit: Unit,
+) -> SeriesView<'a> {
+    view(series, record, unit, Sizes::of(experiment, series, record))
+}
+
 fn units(series: &SeriesFile) -> Vec<Unit> {
     let mut units = own_units(series);
     for figure in figures(series) {

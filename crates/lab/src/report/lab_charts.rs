@@ -239,7 +239,17 @@ struct Panel<'a> {
     figures: Vec<&'a Figure>,
 }
 
-fn part(page: &mut String, part: &Part<'_>, plan: &Plan, whos: &Whos) {
+/// The drawn panels of a part, in groups that share their scales.
+struct Drawing {
+    /// Styles and names of the lines or marks.
+    names: Vec<(usize, String)>,
+    /// Title and SVG text of each panel.
+    groups: Vec<Vec<(String, String)>>,
+    /// Whether each panel has a measure and a scale of its own.
+    by_measure: bool,
+}
+
+fn draw(part: &Part<'_>, plan: &Plan, whos: &Whos) -> Drawing {
     let names = part.names(plan, whos);
     let mut panels: Vec<Panel<'_>> = Vec::new();
     for figure in &part.figures {
@@ -255,26 +265,66 @@ fn part(page: &mut String, part: &Part<'_>, plan: &Plan, whos: &Whos) {
         .iter()
         .map(|panel| range(panel.figures.iter().filter_map(|figure| figure.value)))
         .collect();
-    let groups = match by_measure {
+    let groups: Vec<Vec<usize>> = match by_measure {
         true => (0..panels.len()).map(|place| vec![place]).collect(),
         false => grouped(&ranges, SHARED_SPREAD_MAX),
     };
+    let group = |members: &Vec<usize>| {
+        let own: Vec<&Panel<'_>> = members.iter().map(|&member| &panels[member]).collect();
+        let drawn = match &plan.x {
+            Some(axis) => over(part, plan, (axis, &names), &own),
+            None => by_rows(part, plan, &names, &own),
+        };
+        own.iter().map(|panel| panel.title.clone()).zip(drawn).collect()
+    };
+    let groups = groups.iter().map(group).collect();
+    Drawing { names, groups, by_measure }
+}
+
+/// The measured figures of a view as drawn: for a picture outside a page.
+pub struct Drawn {
+    /// Title of the picture.
+    pub title: String,
+    /// Styles and names of the lines or marks.
+    pub names: Vec<(usize, String)>,
+    /// Title and SVG text of each panel, in groups that share their scales.
+    pub groups: Vec<Vec<(String, String)>>,
+}
+
+/// Draws the measured figures of a view.
+pub fn drawn(view: &SeriesView<'_>, whos: &Whos) -> Drawn {
+    let measured = Part::of(view, false);
+    let plan = measured.plan();
+    let Drawing { names, groups, .. } = draw(&measured, &plan, whos);
+    let better = if view.unit.more_is_better() { "more is better" } else { "less is better" };
+    Drawn { title: format!("{}; {better}", title(&measured, &plan)), names, groups }
+}
+
+/// Returns the title of a part: its series, unit, and horizontal axis.
+fn title(part: &Part<'_>, plan: &Plan) -> String {
+    let view = part.view;
+    let over = plan.x.as_ref().map(|axis| format!(" over {}", view.sizes.axis(axis)));
+    format!("{}: {}{}", view.series.name, view.unit.title(), over.unwrap_or_default())
+}
+
+fn part(page: &mut String, part: &Part<'_>, plan: &Plan, whos: &Whos) {
+    let Drawing { names, groups, by_measure } = draw(part, plan, whos);
     caption(page, part, plan, (&groups, by_measure));
     legend(page, names.iter().map(|(style, name)| (*style, name.as_str(), part.reported)));
+    let panels: usize = groups.iter().map(Vec::len).sum();
     for (place, group) in groups.iter().enumerate() {
         if groups.len() > 1 && !by_measure {
             let again = if place == 0 { "On one scale:" } else { "On another scale:" };
             let _ = write!(page, "<p class=\"soft scale\">{again}</p>");
         }
-        page.push_str(if panels.len() == 1 {
-            "<div class=\"panels one\">"
-        } else {
-            "<div class=\"panels\">"
+        page.push_str(match panels {
+            1 => "<div class=\"panels one\">",
+            _ => "<div class=\"panels\">",
         });
-        let own: Vec<&Panel<'_>> = group.iter().map(|&member| &panels[member]).collect();
-        match &plan.x {
-            Some(axis) => over(page, part, plan, (axis, &names), &own),
-            None => by_rows(page, part, plan, &names, &own),
+        for (title, svg) in group {
+            panel_head(page, part, title);
+            page.push_str(svg);
+            page.push_str("</div>");
         }
         page.push_str("</div>\n");
     }
@@ -285,13 +335,10 @@ fn caption(
     page: &mut String,
     part: &Part<'_>,
     plan: &Plan,
-    (groups, by_measure): (&[Vec<usize>], bool),
+    (groups, by_measure): (&[Vec<(String, String)>], bool),
 ) {
     let view = part.view;
-    let mut title = format!("{}: {}", view.series.name, view.unit.title());
-    if let Some(axis) = &plan.x {
-        title += &format!(" over {}", view.sizes.axis(axis));
-    }
+    let title = title(part, plan);
     let better = if view.unit.more_is_better() { "more is better" } else { "less is better" };
     let whos = part.keys("engine");
     let mut captions: Vec<String> =
@@ -351,12 +398,11 @@ fn spread(figure: &Figure) -> Option<(f64, f64)> {
 
 /// Draws panels of lines over `axis`.
 fn over(
-    page: &mut String,
     part: &Part<'_>,
     plan: &Plan,
     (axis, names): (&str, &[(usize, String)]),
     panels: &[&Panel<'_>],
-) {
+) -> Vec<String> {
     let scale = XScale::of(part, axis);
     let of_panel = |panel: &&Panel<'_>| -> Vec<Line> {
         let line = |(style, name): &(usize, String)| {
@@ -390,8 +436,7 @@ fn over(
             whose => format!("; below, {whose}"),
         };
     }
-    for (panel, own) in panels.iter().zip(&drawn) {
-        panel_head(page, part, &panel.title);
+    let picture = |(panel, own): (&&Panel<'_>, &Vec<Line>)| {
         let axes = Axes {
             x: &x,
             y: unit_of(part, panel),
@@ -408,9 +453,9 @@ fn over(
             })
             .collect();
         let label = format!("{} {}: {}", part.view.series.name, panel.title, ends.join("; "));
-        page.push_str(&lines(own, &axes, &label));
-        page.push_str("</div>");
-    }
+        lines(own, &axes, &label)
+    };
+    panels.iter().zip(&drawn).map(picture).collect()
 }
 
 /// Returns the unit of a panel: the view's unit, or that of its measure.
@@ -472,12 +517,11 @@ fn even(places: &[(String, f64)]) -> bool {
 
 /// Draws panels of rows.
 fn by_rows(
-    page: &mut String,
     part: &Part<'_>,
     plan: &Plan,
     names: &[(usize, String)],
     panels: &[&Panel<'_>],
-) {
+) -> Vec<String> {
     let of_panel = |panel: &&Panel<'_>| -> Vec<Row> {
         let keys = plan.rows.as_ref().map_or(vec![String::new()], |axis| part.keys(axis));
         let on_row = |figure: &&&Figure, key: &str| match &plan.rows {
@@ -503,10 +547,9 @@ fn by_rows(
     let drawn: Vec<Vec<Row>> = panels.iter().map(of_panel).collect();
     let all: Vec<f64> = drawn.iter().flat_map(|rows| dots::values(rows)).collect();
     let span = Span::of(all.into_iter(), LOG_FROM, true);
-    for (panel, rows) in panels.iter().zip(&drawn) {
-        panel_head(page, part, &panel.title);
+    let picture = |(panel, rows): (&&Panel<'_>, &Vec<Row>)| {
         let label = format!("{} {}", part.view.series.name, panel.title);
-        page.push_str(&dots(rows, span, unit_of(part, panel), &label));
-        page.push_str("</div>");
-    }
+        dots(rows, span, unit_of(part, panel), &label)
+    };
+    panels.iter().zip(&drawn).map(picture).collect()
 }

@@ -33,6 +33,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     contents(&mut page, experiment, record, &views);
     legend(&mut page, &whos);
     super::lab_summary::glance(&mut page, record, &views, &whos);
+    super::lab_claims::page_claims(&mut page, experiment, record);
     for (index, view) in views.iter().enumerate() {
         let mut limits = limits(record, &view.series.name);
         limits.splice(0..0, ran_text(experiment, record, &view.series.name));
@@ -86,6 +87,9 @@ fn contents(
     views: &[SeriesView<'_>],
 ) {
     page.push_str("<nav><a href=\"#glance\">At a glance</a>");
+    if !experiment.file.claims.is_empty() {
+        page.push_str(" <a href=\"#claims\">Claims</a>");
+    }
     for (index, view) in views.iter().enumerate() {
         let _ = write!(page, " <a href=\"#s{index}\">{}</a>", escape(&heading(views, view)));
     }
@@ -102,7 +106,7 @@ fn contents(
 }
 
 /// Returns a series' name, with its unit if an earlier view shows it in another unit.
-fn heading(views: &[SeriesView<'_>], view: &SeriesView<'_>) -> String {
+pub fn heading(views: &[SeriesView<'_>], view: &SeriesView<'_>) -> String {
     let name = &view.series.name;
     let first = views.iter().find(|other| other.series.name == *name);
     if first.is_some_and(|first| first.unit != view.unit) {
@@ -115,7 +119,8 @@ fn heading(views: &[SeriesView<'_>], view: &SeriesView<'_>) -> String {
 /// All stores with figures: name, and whether they are reported.
 pub type Whos = Vec<(String, bool)>;
 
-fn whos(views: &[SeriesView<'_>]) -> Whos {
+/// Returns all stores with figures in `views`, measured ones first.
+pub fn whos(views: &[SeriesView<'_>]) -> Whos {
     let mut whos: Whos = Vec::new();
     for reported in [false, true] {
         for figure in views.iter().flat_map(|view| &view.figures) {

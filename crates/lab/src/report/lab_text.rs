@@ -27,6 +27,17 @@ pub fn write(
     form: Form,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    write_with(experiment, record, form, &|_| None, out)
+}
+
+/// Writes the whole report, and below a view's heading the lines that `below` returns for it.
+pub fn write_with(
+    experiment: &Experiment,
+    record: &LabRecord,
+    form: Form,
+    below: &dyn Fn(&SeriesView<'_>) -> Option<String>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mark = |text: &str| if form == Form::Markdown { text.to_string() } else { String::new() };
     writeln!(out, "{}{}", mark("# "), experiment.file.title)?;
     writeln!(out, "{}\n", circumstances(experiment, record))?;
@@ -41,6 +52,7 @@ pub fn write(
     for point in record.points.iter().filter(|point| point.not_available.is_some()) {
         writeln!(out, "{}", left_out(point))?;
     }
+    super::lab_claims::write_claims(experiment, record, form, out)?;
     let base = base_engine(record).unwrap_or("none");
     for view in views(experiment, record) {
         writeln!(out, "\n{}{}, {}", mark("## "), view.series.name, view.unit.name())?;
@@ -56,6 +68,9 @@ pub fn write(
         let ran = ran_text(experiment, record, &view.series.name);
         for line in ran.into_iter().chain(limits(record, &view.series.name)) {
             writeln!(out, "{line}")?;
+        }
+        if let Some(lines) = below(&view) {
+            writeln!(out, "\n{lines}")?;
         }
         for grid in view.grids() {
             if !grid.title.is_empty() {

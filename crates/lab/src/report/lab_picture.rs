@@ -1,0 +1,136 @@
+//! A series' chart as one SVG file of its own, for a Markdown page: title, legend and all panels.
+//!
+//! On a page, panels inherit colours and sizes. A file has no page, so it contains both, and
+//! a light background that is readable also where the reader's page is dark.
+
+use std::fmt::Write;
+
+use super::axes::swatch;
+use super::grid::SeriesView;
+use super::html::escape;
+use super::lab_charts::drawn;
+use super::lab_html::Whos;
+
+/// Width of a panel with its margin, in px.
+const COLUMN: usize = 412;
+/// Width of the panel alone.
+const PANEL: usize = 400;
+/// Heights of the title, of one line of the legend, and of a panel's title.
+const TITLE: usize = 34;
+const LEGEND: usize = 24;
+const NAME: usize = 22;
+/// Width of one character in the legend, estimated.
+const CHARACTER: usize = 8;
+/// Colours and font that a page would give.
+const STYLE: &str = "svg{--ink:#1d2126;--soft:#59636d;--grid:#c9cdd2;--e0:#d55e00;--e1:#0072b2;\
+                     --e2:#009e73;--e3:#b5568f;--e4:#1d2126;--e5:#b87f00;--e6:#2f8fc4;--e7:#8c8300}\
+                     text{font-family:system-ui,sans-serif}";
+
+/// Draws the measured figures of a view.
+pub fn picture(view: &SeriesView<'_>, whos: &Whos) -> String {
+    let chart = drawn(view, whos);
+    let panels: usize = chart.groups.iter().map(Vec::len).sum();
+    let columns = if panels == 1 { 1 } else { 2 };
+    let width = columns * COLUMN + 12;
+    let mut body = String::new();
+    let mut y = TITLE;
+    text(&mut body, (12, TITLE - 12), 15, "var(--ink)", &chart.title, width - 24);
+    let mut x = 12;
+    for (style, name) in chart.names.iter().filter(|(_, name)| !name.is_empty()) {
+        let own = 44 + 6 + name.chars().count() * CHARACTER + 16;
+        if x + own > width && x > 12 {
+            (x, y) = (12, y + LEGEND);
+        }
+        let place = format!("<svg x=\"{x}\" y=\"{}\" width=\"44\" height=\"14\" ", y + 3);
+        body += &placed(&swatch(*style, false), &place);
+        let _ = write!(
+            body,
+            "<text x=\"{}\" y=\"{}\" font-size=\"13\" fill=\"#1d2126\">{}</text>",
+            x + 50,
+            y + 14,
+            escape(name)
+        );
+        x += own;
+    }
+    y += LEGEND;
+    for group in &chart.groups {
+        for row in group.chunks(columns) {
+            let mut below = 0;
+            for (place, (name, svg)) in row.iter().enumerate() {
+                let x = 12 + place * COLUMN;
+                let (own, across) = (height(svg), width_of(svg));
+                let tall = own * PANEL / across.max(1);
+                text(&mut body, (x, y + NAME - 6), 14, "var(--ink)", name, PANEL);
+                let place = format!(
+                    "<svg x=\"{x}\" y=\"{}\" width=\"{PANEL}\" height=\"{tall}\" ",
+                    y + NAME
+                );
+                body += &placed(svg, &place);
+                below = below.max(NAME + tall + 10);
+            }
+            y += below;
+        }
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {y}\" width=\"{width}\" \
+         height=\"{y}\" role=\"img\" aria-label=\"{}\"><style>{STYLE}</style>\
+         <rect width=\"{width}\" height=\"{y}\" fill=\"#fff\"/>\n{body}</svg>\n",
+        escape(&chart.title)
+    )
+}
+
+/// Writes a bold text, and shrinks it to `width`.
+fn text(
+    body: &mut String,
+    (x, y): (usize, usize),
+    size: usize,
+    colour: &str,
+    words: &str,
+    width: usize,
+) {
+    let long = words.chars().count() * size * 6 / 10;
+    let fit = if long > width {
+        format!(" textLength=\"{width}\" lengthAdjust=\"spacingAndGlyphs\"")
+    } else {
+        String::new()
+    };
+    let _ = write!(
+        body,
+        "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" font-weight=\"600\" fill=\"{colour}\"{fit}>{}</text>",
+        escape(words)
+    );
+}
+
+/// Replaces the start of an inline picture by a place and a size within another picture.
+fn placed(svg: &str, place: &str) -> String {
+    let bare = svg.replacen("data-height=\"", "data-h=\"", 1);
+    bare.replacen("<svg ", place, 1) + "\n"
+}
+
+/// Returns the number after `mark` in a picture; 1 if there is none.
+fn number_after(svg: &str, mark: &str, place: usize) -> usize {
+    let view = svg.split(mark).nth(1).and_then(|rest| rest.split('"').next());
+    let number = view.and_then(|view| view.split(' ').nth(place));
+    number.and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+fn height(svg: &str) -> usize {
+    number_after(svg, "viewBox=\"", 3)
+}
+
+fn width_of(svg: &str) -> usize {
+    number_after(svg, "viewBox=\"", 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_of_a_panel_is_read_from_its_view_box() {
+        let svg = swatch(0, false);
+        assert_eq!((width_of(&svg), height(&svg)), (44, 14));
+        let placed = placed(&svg, "<svg x=\"1\" y=\"2\" width=\"44\" height=\"14\" ");
+        assert_eq!(placed.matches("height=\"").count(), 1, "{placed}");
+    }
+}

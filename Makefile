@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench bindings results crosscheck test quick check fuzz crash crash-long miri schedules docs
+.PHONY: bench bindings results experiments site crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
@@ -25,6 +25,13 @@ quick:  ## a contributor's loop: format, lints and the engine's short tests, und
 
 results: ## measure the README's table again and write it, its picture and its record
 	scripts/results.sh
+
+experiments: ## repeat the five documents' experiments, and write their records, pages and pictures
+	scripts/experiments.sh
+
+site:   ## pages of the experiments' records in SITE (bench/site), with an index
+	cargo build --release --package esker-cli
+	$${CARGO_TARGET_DIR:-target}/release/esker lab site docs/results/*/record.json.zst --out $${SITE:-bench/site}
 
 bindings: ## builds and tests each binding whose toolchain is here, and names the others
 	scripts/deps.sh

@@ -67,6 +67,7 @@ pub(crate) fn in_process(name: &str, path: Option<&str>, why: &str) -> Result<Bo
 /// in.
 pub fn config() -> BenchConfig {
     let mut config = BenchConfig::default();
+    config.accept_engine_options(crate::leveldb::NAME, crate::leveldb::OWN_OPTIONS.iter().copied());
     config.accept_engine_options(crate::rocksdb::NAME, crate::rocksdb::OWN_OPTIONS.iter().copied());
     #[cfg(feature = "engine")]
     config.accept_engine_options(crate::esker::NAME, crate::esker::option_names());

@@ -57,6 +57,8 @@ pub struct Opening<'a> {
     pub parts: Vec<Owned>,
     /// Whether every write is synced.
     pub sync_always: bool,
+    /// Whether reads verify the checksums of the blocks that they load.
+    pub verify_checksums: bool,
     /// Sets further options of writes without a sync.
     pub tune_writes: &'a dyn Fn(Handle),
     /// RocksDB's pinned reads.
@@ -132,7 +134,7 @@ impl Common {
             engine: opening.engine.into(),
             stats_property: opening.stats_property,
             db,
-            read: self.verified_reads(),
+            read: self.reads(opening.verify_checksums),
             write: write(opening.sync_always),
             write_sync: write(true),
             options: opening.options,
@@ -140,12 +142,12 @@ impl Common {
         }))
     }
 
-    /// Returns options of reads that verify checksums.
-    fn verified_reads(&self) -> Owned {
+    /// Returns options of reads that verify checksums, or do not.
+    fn reads(&self, verify_checksums: bool) -> Owned {
         // SAFETY: a new options object.
         unsafe {
             let handle = (self.readoptions_create)();
-            (self.readoptions_set_verify_checksums)(handle, 1);
+            (self.readoptions_set_verify_checksums)(handle, u8::from(verify_checksums));
             Owned { handle, destroy: self.readoptions_destroy }
         }
     }

@@ -33,6 +33,14 @@ pub struct LevelDb {
     own: Own,
 }
 
+/// Name of LevelDB in benchmarks.
+pub const NAME: &str = "leveldb";
+/// Whether reads verify checksums: LevelDB's own default is `false`, that of a benchmark `true`, as
+/// for every engine that can.
+const VERIFY_CHECKSUMS: &str = "verify_checksums";
+/// Options of LevelDB alone.
+pub const OWN_OPTIONS: &[&str] = &[VERIFY_CHECKSUMS];
+
 const NAMES: &[&str] = &["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
 
 impl LevelDb {
@@ -71,21 +79,42 @@ impl LevelDb {
             handle
         };
         let owned = Owned { handle, destroy: self.common.options_destroy };
-        self.common.open_store(dir, self.opening(owned, Vec::new(), false))
+        self.common.open_store(dir, self.opening(owned, Vec::new(), (false, true)))
     }
 
-    fn opening(&self, options: Owned, parts: Vec<Owned>, sync_always: bool) -> Opening<'_> {
+    fn opening(
+        &self,
+        options: Owned,
+        parts: Vec<Owned>,
+        (sync_always, verify_checksums): (bool, bool),
+    ) -> Opening<'_> {
         Opening {
             engine: &self.name,
             options,
             parts,
             sync_always,
+            verify_checksums,
             tune_writes: &|_| {},
             pinned: None,
             transactions: None,
             merge: None,
             bulk: None,
             stats_property: c"leveldb.stats",
+        }
+    }
+
+    /// Returns whether reads verify checksums.
+    fn verifies(options: &StoreOptions) -> Result<bool> {
+        let own = options
+            .engine_options
+            .iter()
+            .rfind(|(engine, name, _)| engine == NAME && name == VERIFY_CHECKSUMS);
+        match own.map(|(.., value)| value.as_str()) {
+            None | Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(other) => Err(LabError::usage(format!(
+                "{NAME}.{VERIFY_CHECKSUMS} must be true or false, found {other:?}"
+            ))),
         }
     }
 
@@ -141,12 +170,13 @@ impl Engine for LevelDb {
             pair("filter_bits", options.filter_bits_per_key.to_string()),
             pair("compression", compression),
             pair("durability", durability.into()),
-            pair("verify_checksums", "true".into()),
+            pair("verify_checksums", LevelDb::verifies(options).unwrap_or(true).to_string()),
         ])
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
         let common = self.common;
+        let verifies = LevelDb::verifies(options)?;
         let mut parts = Vec::new();
         // SAFETY: a new object, kept in an `Owned` that outlives its use.
         let handle = unsafe {
@@ -158,7 +188,8 @@ impl Engine for LevelDb {
             self.set(handle, options, &mut parts);
         }
         let owned = Owned { handle, destroy: common.options_destroy };
-        common.open_store(dir, self.opening(owned, parts, options.durability == Durability::Sync))
+        let sync_always = options.durability == Durability::Sync;
+        common.open_store(dir, self.opening(owned, parts, (sync_always, verifies)))
     }
 }
 

@@ -283,6 +283,7 @@ impl Engine for RocksDb {
                 engine: &self.name,
                 options: owned,
                 parts,
+                verify_checksums: true,
                 sync_always: options.durability == Durability::Sync,
                 tune_writes: &tune,
                 pinned: Some(self.pinned),

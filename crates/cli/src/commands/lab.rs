@@ -12,7 +12,7 @@ use esker_lab::experiment::plan::Scale;
 use esker_lab::lab::LabOptions;
 use esker_lab::record::lab::LabRecord;
 use esker_lab::record::store::{load_lab, named_lab};
-use esker_lab::report::{lab_compare, lab_html, lab_text};
+use esker_lab::report::{lab_claims, lab_compare, lab_html, lab_text, site};
 use serde_json::json;
 
 use super::{stdout, write_file, write_json};
@@ -49,6 +49,8 @@ enum What {
     Run(RunArgs),
     /// Report a record as text, Markdown, CSV or an HTML page
     Report(ReportArgs),
+    /// Write a folder of HTML pages for several records, with an index
+    Site(SiteArgs),
     /// Load and run a YCSB workload on one engine, with YCSB's properties and result lines
     Ycsb(super::ycsb::YcsbArgs),
     /// List the engines that can be measured, or install one
@@ -123,6 +125,16 @@ struct ReportArgs {
     json: bool,
 }
 
+#[derive(Args)]
+struct SiteArgs {
+    /// Records: files, or experiments' names for their newest records
+    #[arg(required = true)]
+    records: Vec<String>,
+    /// Directory of the pages; it is created, and files of the same names are replaced
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
 impl LabArgs {
     /// Returns whether `--json` was given.
     pub fn json(&self) -> bool {
@@ -131,7 +143,7 @@ impl LabArgs {
             What::Run(args) => args.json,
             What::Report(args) => args.json,
             What::Engines(args) => args.json(),
-            What::Ycsb(_) | What::Round | What::Compare { .. } => false,
+            What::Site(_) | What::Ycsb(_) | What::Round | What::Compare { .. } => false,
         }
     }
 }
@@ -140,7 +152,10 @@ impl LabArgs {
 enum Form {
     Text,
     Markdown,
+    /// Every figure as a row of CSV
     Csv,
+    /// Every test of a document's claim as a row of CSV
+    Claims,
 }
 
 /// Runs the command: data to stdout, messages to stderr.
@@ -150,6 +165,7 @@ pub fn run(args: &LabArgs) -> Outcome {
         What::Check { files, json } => check(files, json.json),
         What::Run(args) => run_experiment(args),
         What::Report(args) => report(args),
+        What::Site(args) => site(args),
         What::Ycsb(args) => super::ycsb::run(args),
         What::Engines(args) => super::engines::run(args),
         What::Round => round(),
@@ -300,8 +316,25 @@ fn report(args: &ReportArgs) -> Outcome {
             lab_text::write(&experiment, &record, lab_text::Form::Markdown, &mut out)?;
         }
         Form::Csv => lab_text::write_csv(&experiment, &record, &mut out)?,
+        Form::Claims => lab_claims::write_claims_csv(&experiment, &record, &mut out)?,
     }
     out.flush()?;
+    Ok(0)
+}
+
+/// Writes the pages of several records.
+fn site(args: &SiteArgs) -> Outcome {
+    let entry = |name: &String| -> Result<site::Entry, Failure> {
+        let (path, record) = record_named(name)?;
+        Ok(site::Entry { experiment: of_record(&record, &path)?, record })
+    };
+    let entries: Vec<site::Entry> = args.records.iter().map(entry).collect::<Result<_, _>>()?;
+    std::fs::create_dir_all(&args.out)
+        .map_err(|e| LabError::io("create the directory of the pages", &args.out, &e))?;
+    for (name, page) in site::files(&entries) {
+        write_file(&args.out.join(name), "write the page", &page)?;
+    }
+    print_note(false, &format!("site: {}", args.out.join("index.html").display()));
     Ok(0)
 }
 

@@ -485,7 +485,7 @@ expect = "below 1"
             ("of = { phase = \"fillseq\", ", "of = { ", 31, "of: phase is missing"),
             ("to = { phase = \"fillseq\", block_size = 1024 }", "to = {}", 32, "phase"),
             ("block_size = 1024 }", "block_size = 512 }", 32, "512"),
-            ("by = \"LevelDB\"\nexpect", "by = \"Nobody\"\nexpect", 29, "Nobody"),
+            ("by = \"LevelDB\"\nexpect", "by = \"Nobody\"\nexpect", 28, "Nobody"),
             ("\"below 1\"", "\"faster\"", 34, "above"),
             ("title = ", "titel = ", 1, "titel"),
             ("name = \"blocks\"", "name = \"blocks", 10, ""),

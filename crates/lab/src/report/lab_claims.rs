@@ -127,7 +127,7 @@ fn count(all: &[Tested<'_>], engine: &str) -> Option<String> {
 }
 
 /// Returns one line of counts per engine, in order of occurrence.
-fn counts(all: &[Tested<'_>]) -> Vec<String> {
+pub fn counts(all: &[Tested<'_>]) -> Vec<String> {
     let mut engines: Vec<&str> = Vec::new();
     for test in all.iter().flat_map(|claim| &claim.tests) {
         if !engines.contains(&test.engine.as_str()) {
@@ -214,17 +214,60 @@ fn explanations(all: &[Tested<'_>], form: Form, out: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
+/// Writes every test of a claim as a row of CSV.
+pub fn write_claims_csv(
+    experiment: &Experiment,
+    record: &LabRecord,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record([
+        "claim",
+        "unit",
+        "expected",
+        "document",
+        "engine",
+        "of",
+        "to",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
+        "verdict",
+    ])?;
+    let text = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    for one in tested(experiment, record) {
+        let (claim, expected) = (&one.claim.text, one.claim.expect.get_ref());
+        for test in &one.tests {
+            let interval = test.ratio.interval;
+            csv.write_record([
+                claim.clone(),
+                one.unit.to_string(),
+                expected.clone(),
+                text(one.reported),
+                test.engine.clone(),
+                test.figures.0.to_string(),
+                test.figures.1.to_string(),
+                test.ratio.ratio.to_string(),
+                text(interval.map(|(low, _)| low)),
+                text(interval.map(|(_, high)| high)),
+                test.verdict.text().to_string(),
+            ])?;
+        }
+    }
+    csv.flush()
+}
+
 /// Writes the claims on the experiment's page; nothing if the experiment has none.
 pub fn page_claims(page: &mut String, experiment: &Experiment, record: &LabRecord) {
     let all = tested(experiment, record);
     if all.is_empty() {
         return;
     }
-    let _ = write!(
+    let _ = writeln!(
         page,
         "<h2 id=\"claims\">Claims of the document</h2><p class=\"soft\">{}</p><p>{}.</p>\
          <div class=\"scroll\"><table><tr><th>claim</th><th class=\"n\">expected</th>\
-         <th class=\"n\">document</th><th>engine</th><th>measured</th><th>verdict</th></tr>\n",
+         <th class=\"n\">document</th><th>engine</th><th>measured</th><th>verdict</th></tr>",
         escape(ABOUT),
         escape(&counts(&all).join(". "))
     );

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::grid::{SeriesView, base_engine, views};
 use super::html::escape;
 use super::lab_text::{brackets, circumstances, left_out, limits};
-use super::page_text::{LAB_METHOD, METHOD, STYLE};
+use super::page_text::{LAB_METHOD, METHOD, SCRIPT, STYLE};
 use super::sizes::ran_text;
 use super::table::system_line_of;
 use crate::experiment::check::Experiment;
@@ -45,7 +45,7 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     super::lab_measures::measures(&mut page, experiment, record, &whos);
     given(&mut page, experiment, record);
     let _ = writeln!(page, "<h2>How it was measured</h2>{LAB_METHOD}{METHOD}");
-    page.push_str("</main></body></html>\n");
+    let _ = writeln!(page, "<script>{SCRIPT}</script></main></body></html>");
     page
 }
 

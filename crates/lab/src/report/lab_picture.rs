@@ -103,8 +103,36 @@ fn text(
 
 /// Replaces the start of an inline picture by a place and a size within another picture.
 fn placed(svg: &str, place: &str) -> String {
-    let bare = svg.replacen("data-height=\"", "data-h=\"", 1);
-    bare.replacen("<svg ", place, 1) + "\n"
+    let start = svg.find('>').map_or(svg, |end| &svg[end + 1..]);
+    let size = format!("viewBox=\"0 0 {} {}\">", width_of(svg), height(svg));
+    format!("{place}{size}{}\n", compact(start))
+}
+
+/// Removes what a reader of the file does not need: attributes that repeat a default, and the
+/// elements of a dashed line, of which there is one for each dash, in favour of one path.
+fn compact(svg: &str) -> String {
+    let mut text = String::new();
+    let mut open: Option<String> = None;
+    for line in svg.lines().filter(|line| !line.trim().is_empty()) {
+        let mut line =
+            line.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "");
+        line = line.replace("font-size=\"13.000000000000002\"", "font-size=\"13\"");
+        let parts = line.strip_prefix("<polyline ").and_then(|rest| rest.split_once(" points=\""));
+        let Some((style, points)) = parts.and_then(|(s, p)| Some((s, p.strip_suffix("\"/>")?)))
+        else {
+            text.push_str(if open.take().is_some() { "\"/>" } else { "" });
+            text.push_str(&line);
+            continue;
+        };
+        if open.as_deref() != Some(style) {
+            text.push_str(if open.is_some() { "\"/>" } else { "" });
+            let _ = write!(text, "<path {style} d=\"");
+            open = Some(style.to_string());
+        }
+        let _ = write!(text, "M{}", points.trim().replace(' ', "L"));
+    }
+    text.push_str(if open.is_some() { "\"/>" } else { "" });
+    text
 }
 
 /// Returns the number after `mark` in a picture; 1 if there is none.
@@ -132,5 +160,24 @@ mod tests {
         assert_eq!((width_of(&svg), height(&svg)), (44, 14));
         let placed = placed(&svg, "<svg x=\"1\" y=\"2\" width=\"44\" height=\"14\" ");
         assert_eq!(placed.matches("height=\"").count(), 1, "{placed}");
+        assert_eq!((width_of(&placed), height(&placed)), (44, 14));
+    }
+
+    #[test]
+    fn dashes_of_one_line_become_one_path() {
+        let dash = |colour: &str, points: &str| {
+            format!(
+                "<polyline fill=\"none\" opacity=\"1\" stroke=\"{colour}\" points=\"{points} \"/>\n"
+            )
+        };
+        let svg = dash("a", "1,2 3,4")
+            + &dash("a", "5,6 7,8")
+            + &dash("b", "1,1 2,2")
+            + "<text>\nx\n</text>\n";
+        assert_eq!(
+            compact(&svg),
+            "<path fill=\"none\" stroke=\"a\" d=\"M1,2L3,4M5,6L7,8\"/>\
+             <path fill=\"none\" stroke=\"b\" d=\"M1,1L2,2\"/><text>x</text>"
+        );
     }
 }

@@ -20,6 +20,7 @@ pub mod lab_time;
 pub mod lines;
 pub mod page_text;
 pub mod plot;
+pub mod site;
 pub mod sizes;
 pub mod table;
 pub mod tune_html;

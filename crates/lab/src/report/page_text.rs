@@ -48,6 +48,48 @@ h2 { scroll-margin-top:1rem; }
 .panel b { font-size:.92rem; } .scale { margin:.6rem 0 .2rem; }
 @media print { :root { --paper:#fff; --card:#fff; } figure, .scroll, .panel { break-inside:avoid; } }
 details { margin-top:.8rem; } summary { cursor:pointer; }
+th.sortable { cursor:pointer; } th.sortable:hover, th[aria-sort] { text-decoration:underline; }
+.panel svg, figure > svg { cursor:zoom-in; }
+svg.zoomed { position:fixed; inset:2vh 2vw; width:96vw; height:96vh; max-width:none; z-index:9; cursor:zoom-out;
+ background:var(--card); border:1px solid var(--line); border-radius:8px; padding:1rem; }
+"#;
+
+/// Behaviour of the page: a click on a column's head sorts by it, a click on a picture enlarges it.
+/// Without scripts the page shows the same content.
+pub const SCRIPT: &str = r#"
+const value = cell => {
+  const number = parseFloat(cell.textContent.replaceAll(',', '').trim());
+  return Number.isNaN(number) ? cell.textContent.trim().toLowerCase() : number;
+};
+const order = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === 'number' ? -1 : 1;
+for (const table of document.querySelectorAll('table')) {
+  if (table.querySelector('[rowspan],[colspan]')) continue;
+  const [head, ...rest] = table.rows;
+  if (rest.length < 2) continue;
+  [...head.cells].forEach((cell, at) => {
+    cell.classList.add('sortable');
+    cell.tabIndex = 0;
+    const sort = () => {
+      const up = cell.getAttribute('aria-sort') !== 'ascending';
+      [...head.cells].forEach(other => other.removeAttribute('aria-sort'));
+      cell.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+      const rows = rest.filter(row => row.cells[at]);
+      rows.sort((a, b) => (up ? 1 : -1) * order(value(a.cells[at]), value(b.cells[at])));
+      rows.forEach(row => row.parentNode.appendChild(row));
+    };
+    cell.addEventListener('click', sort);
+    cell.addEventListener('keydown', event => { if (event.key === 'Enter') sort(); });
+  });
+}
+document.addEventListener('click', event => {
+  const zoomed = document.querySelector('svg.zoomed');
+  if (zoomed) return zoomed.classList.remove('zoomed');
+  const picture = event.target.closest('figure svg, .panel svg');
+  if (picture && !picture.closest('.legend')) picture.classList.add('zoomed');
+});
+document.addEventListener('keydown', event => {
+  if (event.key === 'Escape') document.querySelector('svg.zoomed')?.classList.remove('zoomed');
+});
 "#;
 
 /// Description of the method and its limits.

@@ -10,17 +10,21 @@ cd "$(dirname "$0")/.."
 scripts/peers.sh
 cargo build --release --package esker-cli
 esker="${CARGO_TARGET_DIR:-target}/release/esker"
-records="${RECORDS:-bench/experiments}"
+unfinished="${RECORDS:-bench/experiments}"
 
-# Runs one experiment, or continues its record, and keeps the record for its page.
+# Runs one experiment, or continues its unfinished record, and keeps the record for its page.
 measure() { # NAME PAGE arguments of `esker lab run`
-    local name=$1 page=$2 before
+    local name=$1 page=$2 records=$unfinished/$2 before record
     shift 2
-    before=$(ls -t "$records/$page/$name"-*.json 2> /dev/null | head -1 || true)
-    "$esker" lab run "$name" "$@" --record "$records/$page" ${before:+--resume "$before"} > /dev/null
-    mkdir -p "docs/results/$page"
-    zstd -q -f --ultra -22 "$(ls -t "$records/$page/$name"-*.json | head -1)" \
-        -o "docs/results/$page/record.json.zst"
+    mkdir -p "$records" "docs/results/$page"
+    before=$(find "$records" -maxdepth 1 -name "$name-*.json" | sort | tail -1)
+    "$esker" lab run "$name" "$@" --record "$records" ${before:+--resume "$before"} > /dev/null
+    record=${before:-$(find "$records" -maxdepth 1 -name "$name-*.json" | sort | tail -1)}
+    # A record says where the files of its engines and input lie; its readers need only their names.
+    sed "s#$HOME/#~/#g${CSV:+; s#$(dirname "$CSV")/##g}" "$record" > "$records/record.json"
+    zstd -q -f --ultra -22 "$records/record.json" -o "docs/results/$page/record.json.zst"
+    # The record is finished, so the next run measures again.
+    rm "$record" "$records/record.json"
 }
 
 one() {

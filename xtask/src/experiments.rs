@@ -131,7 +131,7 @@ fn conditions(experiment: &Experiment, record: &LabRecord, name: &str) -> String
         false => series.iter().map(|series| format!(" --series {series:?}")).collect(),
     };
     let csv = experiment.file.series.iter().any(|one| one.get_ref().csv.is_some());
-    let csv = if csv { " --csv USvideos.csv" } else { "" };
+    let csv = if csv { " --csv FILE" } else { "" };
     let commit = record.commit.as_deref().map_or("unknown", |c| c.get(..8).unwrap_or(c));
     format!(
         "\n{}{document}\n\n- **Repeat it.** `esker lab run {} --scale {} --repetitions {rounds} \

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use crate::base::cache_block::CacheBlock;
 use crate::base::cache_block_pool::CacheBlockPool;
 use crate::base::epoch::{Collector, EpochGuard};
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::base::units::MIB;
 use crate::metrics::Striped;
 use crate::options::kinds::CachePolicy;
@@ -133,22 +133,34 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     }
 
     #[inline]
-    fn shard(&self, hash: u64) -> &Mutex<CacheShard<H>> {
-        let at = (hash >> 60) as usize & self.shard_mask.load(Relaxed);
-        &self.shards[at].0
+    fn shard_index(&self, hash: u64) -> usize {
+        (hash >> 60) as usize & self.shard_mask.load(Relaxed)
+    }
+
+    /// Locks the shard of a block. The number of shards may change before the lock is taken. The
+    /// block may then belong to another shard, where others would look for it.
+    #[inline]
+    fn lock_shard(&self, hash: u64) -> MutexGuard<'_, CacheShard<H>> {
+        loop {
+            let at = self.shard_index(hash);
+            let shard = self.shards[at].0.lock();
+            if self.shard_index(hash) == at {
+                return shard;
+            }
+        }
     }
 
     /// Returns the block if it is cached. Counts as a use.
     #[inline]
     pub fn get(&self, key: &BlockKey) -> Option<CacheBlock<H>> {
         let hash = key.hash();
-        self.shard(hash).lock().get(hash, key)
+        self.lock_shard(hash).get(hash, key)
     }
 
     /// Returns the block if it is cached. Counts neither a use nor a hit or miss.
     pub fn peek(&self, key: &BlockKey) -> Option<CacheBlock<H>> {
         let hash = key.hash();
-        self.shard(hash).lock().peek(hash, key)
+        self.lock_shard(hash).peek(hash, key)
     }
 
     /// Returns whether block slots serve hits. False for a policy that must observe every use
@@ -220,7 +232,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// check this.
     pub fn should_admit(&self, key: &BlockKey, charge_bytes: u64) -> bool {
         let hash = key.hash();
-        self.shard(hash).lock().wants(hash, charge_bytes)
+        self.lock_shard(hash).wants(hash, charge_bytes)
     }
 
     /// Inserts a block of `charge_bytes` and returns the block to use: the cached block if another
@@ -236,7 +248,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     ) -> CacheBlock<H> {
         let hash = key.hash();
         let mut evicted = Vec::new();
-        let mut shard = self.shard(hash).lock();
+        let mut shard = self.lock_shard(hash);
         let kept = shard.insert(hash, key, block, charge_bytes, slot, &mut evicted);
         drop(shard);
         if !evicted.is_empty() {
@@ -249,7 +261,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// and leaves a quarter of the capacity free. Another thread may take the space before
     /// [`BlockCache::insert_speculative`].
     pub fn has_room(&self, key: &BlockKey, charge_bytes: u64) -> bool {
-        self.shard(key.hash()).lock().has_room(charge_bytes)
+        self.lock_shard(key.hash()).has_room(charge_bytes)
     }
 
     /// Inserts a block that no read requested, if [`BlockCache::has_room`]. Otherwise drops the
@@ -262,7 +274,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         slot: Option<SlotRef<H>>,
     ) -> bool {
         let hash = key.hash();
-        let mut shard = self.shard(hash).lock();
+        let mut shard = self.lock_shard(hash);
         let kept = shard
             .has_room(charge_bytes)
             .then(|| shard.insert(hash, key, block, charge_bytes, slot, &mut Vec::new()));
@@ -275,7 +287,7 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
         let mut removed = Vec::new();
         for key in keys {
             let hash = key.hash();
-            self.shard(hash).lock().remove(hash, &key, &mut removed);
+            self.lock_shard(hash).remove(hash, &key, &mut removed);
         }
         self.retire_list.flush();
     }
@@ -321,7 +333,8 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
     /// settings, because a deferred drop may run other drops that lock the settings.
     fn apply_capacity(&self, policy: CachePolicy, bytes: u64) {
         let usable = if policy == CachePolicy::None { 0 } else { self.unreserved_bytes(bytes) };
-        let shards = shards_for(bytes);
+        let before = Some(self.shard_mask.load(Relaxed) + 1).filter(|_| self.capacity_bytes() > 0);
+        let shards = shards_for(bytes, before);
         let regrouped = self.shard_mask.swap(shards - 1, Relaxed) != shards - 1;
         let part = |at: usize| {
             let extra = if at == 0 { usable % shards as u64 } else { 0 };
@@ -386,9 +399,18 @@ impl<H: Send + Sync + 'static> BlockCache<H> {
 }
 
 /// Returns the number of shards for a capacity: as many as get [`SHARD_MIN_BYTES`] each.
-fn shards_for(capacity_bytes: u64) -> usize {
+///
+/// A change of the number evicts every block, and a memory budget changes the capacity often, down
+/// to an eighth. So the number `before` stays while a part is from an eighth to four times of
+/// [`SHARD_MIN_BYTES`].
+fn shards_for(capacity_bytes: u64, before: Option<usize>) -> usize {
     let most = (capacity_bytes / SHARD_MIN_BYTES).clamp(1, SHARDS as u64) as usize;
-    1 << most.ilog2()
+    let fitting = 1 << most.ilog2();
+    let stays = |&count: &usize| {
+        let part = capacity_bytes / count as u64;
+        part >= SHARD_MIN_BYTES / 8 && (part < 4 * SHARD_MIN_BYTES || count == SHARDS)
+    };
+    before.filter(stays).unwrap_or(fitting)
 }
 
 impl<H> Drop for BlockCache<H> {

@@ -146,6 +146,14 @@ impl Check<'_> {
             if let Some(engines) = &claim.get_ref().engines {
                 self.engines(engines);
             }
+            for place in [&claim.get_ref().of, &claim.get_ref().to] {
+                let named = place.get_ref().get("engine").map(text_of);
+                if let Some(name) =
+                    named.filter(|name| !self.known.engines.contains(&name.as_str()))
+                {
+                    self.wrong(place.span(), format!("unknown engine {name:?}"));
+                }
+            }
         }
     }
 
@@ -487,6 +495,7 @@ expect = "below 1"
             ("block_size = 1024 }", "block_size = 512 }", 32, "512"),
             ("by = \"LevelDB\"\nexpect", "by = \"Nobody\"\nexpect", 28, "Nobody"),
             ("\"below 1\"", "\"faster\"", 34, "above"),
+            ("of = { phase", "of = { engine = \"nobody\", phase", 31, "nobody"),
             ("title = ", "titel = ", 1, "titel"),
             ("name = \"blocks\"", "name = \"blocks", 10, ""),
         ] {

@@ -1,7 +1,7 @@
 //! Claims of a document: which two figures a claim divides, and which quotients make it true.
 //!
-//! Claims do not influence a measurement. A report therefore tests the claims of the experiment as
-//! it is now, not those of the record's text, if the series of the record have their places.
+//! Claims and titles do not influence a measurement. A report therefore shows those of the experiment
+//! as it is now, not those of the record's text, if the series of the record have their places.
 
 use std::ops::Range;
 
@@ -102,6 +102,10 @@ pub fn mistakes(file: &ExperimentFile, claim: &Spanned<ClaimFile>) -> Vec<(Range
         && Unit::parse(unit.get_ref()).is_none()
     {
         found.push((unit.span(), format!("unknown unit {:?}", unit.get_ref())));
+    } else if unit_of(file, claim).parts().len() > 1 {
+        let name = unit_of(file, claim).name();
+        let message = format!("{name:?} is several units side by side; name one of them as unit");
+        found.push((span.clone(), message));
     }
     let by = |place: &Spanned<PlaceFile>| place.get_ref().contains_key("by");
     let asks = claim.by.is_some() || (by(&claim.of) && by(&claim.to));
@@ -143,10 +147,17 @@ fn check_place(file: &ExperimentFile, claim: &ClaimFile, place: &PlaceFile) -> R
             _ => {}
         }
     }
-    if series.steps.is_some() && !place.contains_key("step") {
-        return Err("step is missing".into());
+    let Some(steps) = &series.steps else { return Ok(()) };
+    let size = series.step_size.unwrap_or(1.0);
+    let named = |step: u64| (step as f64 * size).to_string();
+    match place.get("step").map(text_of) {
+        None => Err("step is missing".into()),
+        Some(step) if (1..=*steps.get_ref()).any(|own| named(own) == step) => Ok(()),
+        Some(step) => {
+            let last = named(*steps.get_ref());
+            Err(format!("there is no step {step}; the steps are {size}, {} to {last}", 2.0 * size))
+        }
     }
-    Ok(())
 }
 
 /// Returns the values of the axes whose values the file lists.
@@ -162,8 +173,9 @@ fn values_of(series: &SeriesFile) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// Replaces the claims of a record's experiment by those of the experiment that has its name now.
-/// Claims about series or places that the record's text does not have are left out.
+/// Replaces title, description and claims of a record's experiment by those of the experiment that
+/// has its name now. Claims about series or places that the record's text does not have are left
+/// out. Without such an experiment, or if it has no claims, nothing changes.
 pub fn adopt(experiment: &mut Experiment) {
     let Ok(now) = find::find(&experiment.name) else { return };
     let Ok(now) = Experiment::of_record(&now.name, &now.text) else { return };
@@ -171,7 +183,11 @@ pub fn adopt(experiment: &mut Experiment) {
         return;
     }
     let fits = |claim: &Spanned<ClaimFile>| mistakes(&experiment.file, claim).is_empty();
-    experiment.file.claims = now.file.claims.into_iter().filter(fits).collect();
+    let claims = now.file.claims.into_iter().filter(fits).collect();
+    experiment.file.title = now.file.title;
+    experiment.file.about = now.file.about;
+    experiment.file.document = now.file.document;
+    experiment.file.claims = claims;
 }
 
 #[cfg(test)]

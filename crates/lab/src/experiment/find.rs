@@ -10,6 +10,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("projectdb", include_str!("../../experiments/projectdb.toml")),
     ("leveldb-knobs", include_str!("../../experiments/leveldb-knobs.toml")),
     ("pebblesdb", include_str!("../../experiments/pebblesdb.toml")),
+    ("pebblesdb-10m", include_str!("../../experiments/pebblesdb-10m.toml")),
     ("kvstore", include_str!("../../experiments/kvstore.toml")),
     ("speed", include_str!("../../experiments/speed.toml")),
     ("queue", include_str!("../../experiments/queue.toml")),

@@ -285,6 +285,8 @@ fn draw(part: &Part<'_>, plan: &Plan, whos: &Whos) -> Drawing {
 pub struct Drawn {
     /// Title of the picture.
     pub title: String,
+    /// Its unit, its horizontal axis, and whether more is better.
+    pub about: String,
     /// Styles and names of the lines or marks.
     pub names: Vec<(usize, String)>,
     /// Title and SVG text of each panel, in groups that share their scales.
@@ -297,14 +299,14 @@ pub fn drawn(view: &SeriesView<'_>, whos: &Whos) -> Drawn {
     let plan = measured.plan();
     let Drawing { names, groups, .. } = draw(&measured, &plan, whos);
     let better = if view.unit.more_is_better() { "more is better" } else { "less is better" };
-    Drawn { title: format!("{}; {better}", title(&measured, &plan)), names, groups }
+    let about = format!("{}; {better}", unit_over(&measured, &plan));
+    Drawn { title: view.series.name.clone(), about, names, groups }
 }
 
-/// Returns the title of a part: its series, unit, and horizontal axis.
-fn title(part: &Part<'_>, plan: &Plan) -> String {
-    let view = part.view;
-    let over = plan.x.as_ref().map(|axis| format!(" over {}", view.sizes.axis(axis)));
-    format!("{}: {}{}", view.series.name, view.unit.title(), over.unwrap_or_default())
+/// Describes the unit of a part, and its horizontal axis.
+fn unit_over(part: &Part<'_>, plan: &Plan) -> String {
+    let over = plan.x.as_ref().map(|axis| format!(" over {}", part.view.sizes.axis(axis)));
+    format!("{}{}", part.view.unit.title(), over.unwrap_or_default())
 }
 
 fn part(page: &mut String, part: &Part<'_>, plan: &Plan, whos: &Whos) {
@@ -338,7 +340,7 @@ fn caption(
     (groups, by_measure): (&[Vec<(String, String)>], bool),
 ) {
     let view = part.view;
-    let title = title(part, plan);
+    let title = format!("{}: {}", view.series.name, unit_over(part, plan));
     let better = if view.unit.more_is_better() { "more is better" } else { "less is better" };
     let whos = part.keys("engine");
     let mut captions: Vec<String> =

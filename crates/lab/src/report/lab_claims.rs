@@ -1,8 +1,10 @@
 //! The claims of the document beside the measured figures: confirmed, refuted, or not shown.
 //!
 //! A claim divides two medians. It is confirmed if the whole 95 % interval of the quotient is where
-//! the claim expects it, refuted if no part of the interval is there, and otherwise not shown. A
-//! quotient of single rounds has no interval and shows nothing.
+//! the claim expects it, refuted if no part of the interval is there, and otherwise not shown. Fewer
+//! than three rounds of either figure show nothing.
+//!
+//! Figures of two series are compared only if both ran at the same share of the document's sizes.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -17,6 +19,9 @@ use crate::experiment::file::{ClaimFile, PlaceFile};
 use crate::experiment::plan::text_of;
 use crate::record::lab::LabRecord;
 use crate::stats::compare::{Ratio, ratio};
+
+/// Minimum number of rounds of a figure for an interval.
+const ROUNDS_MIN: usize = 3;
 
 /// Result of a claim's test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +38,8 @@ impl Verdict {
     /// Returns the verdict of a quotient.
     pub fn of(ratio: &Ratio, Expected(low, high): Expected) -> Verdict {
         match ratio.interval {
-            Some((least, most)) if least >= low && most <= high => Verdict::Confirmed,
-            Some((least, most)) if most < low || least > high => Verdict::Refuted,
+            Some((least, most)) if least > low && most < high => Verdict::Confirmed,
+            Some((least, most)) if most <= low || least >= high => Verdict::Refuted,
             _ => Verdict::NotShown,
         }
     }
@@ -86,14 +91,22 @@ pub fn tested<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<Tested<
             let here = |figure: &Figure| !figure.reported && is_at(figure, place);
             figures.into_iter().filter(here).collect()
         };
-        let (of, to) = (side(claim.of.get_ref()), side(claim.to.get_ref()));
+        let (mut of, to) = (side(claim.of.get_ref()), side(claim.to.get_ref()));
+        let share = |place: &PlaceFile| share(experiment, record, claim, place);
+        if share(claim.of.get_ref()) != share(claim.to.get_ref()) {
+            of.clear();
+        }
         let expected = Expected::parse(claim.expect.get_ref());
         let mut tests = Vec::new();
         for above in &of {
             let named = |place: &PlaceFile| place.get("engine").map(text_of);
             let other = named(claim.to.get_ref()).unwrap_or_else(|| above.who.clone());
             let below = to.iter().find(|figure| figure.who == other);
-            let own = ratio(&above.samples, below.map_or(&[], |below| &below.samples));
+            let others: &[f64] = below.map_or(&[], |below| &below.samples);
+            let mut own = ratio(&above.samples, others);
+            if above.samples.len().min(others.len()) < ROUNDS_MIN {
+                own = own.map(|own| Ratio { interval: None, ..own });
+            }
             let asked = claim.engines.as_ref().is_none_or(|engines| {
                 engines.get_ref().iter().any(|engine| *engine.get_ref() == above.who)
             });
@@ -109,6 +122,17 @@ pub fn tested<'a>(experiment: &'a Experiment, record: &LabRecord) -> Vec<Tested<
         Tested { claim, unit: unit.name(), reported: reported(file, claim, unit), tests }
     };
     file.claims.iter().map(|claim| test(claim.get_ref())).collect()
+}
+
+/// Returns the share of the document's sizes at which the series of a place ran.
+fn share(
+    experiment: &Experiment,
+    record: &LabRecord,
+    claim: &ClaimFile,
+    place: &PlaceFile,
+) -> Option<f64> {
+    let series = series_of(&experiment.file, claim, place).ok()?;
+    record.points.iter().find(|point| point.series == series.name).map(|point| point.share)
 }
 
 fn is_at(figure: &Figure, place: &PlaceFile) -> bool {
@@ -142,7 +166,7 @@ fn test_text(test: &Test) -> String {
     let (of, to) = test.figures;
     let interval = match test.ratio.interval {
         Some(_) => format!(" [{}]", interval_text(&test.ratio)),
-        None => " [one round]".into(),
+        None => format!(" [fewer than {ROUNDS_MIN} rounds]"),
     };
     let (of, to, ratio) = (number(of), number(to), number(test.ratio.ratio));
     format!("{of} / {to} = {ratio}{interval}")
@@ -151,7 +175,8 @@ fn test_text(test: &Test) -> String {
 /// Explains the columns of the claims.
 const ABOUT: &str = "Each claim divides one figure by another one. The quotient is expected where \
                      the claim says. Confirmed: the whole 95 % interval is there. Refuted: no part \
-                     of it is there. The document's quotient is from its own machine and store.";
+                     of it is there. With three rounds an interval is little more than the range \
+                     of the samples. The document's quotient is from its own machine and store.";
 
 /// Writes the claims with their verdicts; nothing if the experiment has none.
 pub fn write_claims(
@@ -176,7 +201,11 @@ pub fn write_claims(
     }
     for (index, claim) in all.iter().enumerate() {
         let reported = claim.reported.map_or("–".into(), number);
-        let (text, expect) = (&claim.claim.text, claim.claim.expect.get_ref());
+        let expect = claim.claim.expect.get_ref();
+        let text = match markdown {
+            true => claim.claim.text.replace('|', "\\|"),
+            false => claim.claim.text.clone(),
+        };
         let lead = format!("{}. {text}", index + 1);
         let head = match markdown {
             true => format!("| {lead} ({}) | {expect} | {reported} |", claim.unit),

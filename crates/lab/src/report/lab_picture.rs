@@ -16,7 +16,7 @@ const COLUMN: usize = 412;
 /// Width of the panel alone.
 const PANEL: usize = 400;
 /// Heights of the title, of one line of the legend, and of a panel's title.
-const TITLE: usize = 34;
+const TITLE: usize = 52;
 const LEGEND: usize = 24;
 const NAME: usize = 22;
 /// Width of one character in the legend, estimated.
@@ -34,7 +34,8 @@ pub fn picture(view: &SeriesView<'_>, whos: &Whos) -> String {
     let width = columns * COLUMN + 12;
     let mut body = String::new();
     let mut y = TITLE;
-    text(&mut body, (12, TITLE - 12), 15, "var(--ink)", &chart.title, width - 24);
+    text(&mut body, (12, 21), (15, 600), &chart.title, width - 24);
+    text(&mut body, (12, 40), (13, 400), &chart.about, width - 24);
     let mut x = 12;
     for (style, name) in chart.names.iter().filter(|(_, name)| !name.is_empty()) {
         let own = 44 + 6 + name.chars().count() * CHARACTER + 16;
@@ -60,7 +61,7 @@ pub fn picture(view: &SeriesView<'_>, whos: &Whos) -> String {
                 let x = 12 + place * COLUMN;
                 let (own, across) = (height(svg), width_of(svg));
                 let tall = own * PANEL / across.max(1);
-                text(&mut body, (x, y + NAME - 6), 14, "var(--ink)", name, PANEL);
+                text(&mut body, (x, y + NAME - 6), (14, 600), name, PANEL);
                 let place = format!(
                     "<svg x=\"{x}\" y=\"{}\" width=\"{PANEL}\" height=\"{tall}\" ",
                     y + NAME
@@ -79,24 +80,23 @@ pub fn picture(view: &SeriesView<'_>, whos: &Whos) -> String {
     )
 }
 
-/// Writes a bold text, and shrinks it to `width`.
+/// Writes a text of a size and a weight, and shrinks it to `width`.
 fn text(
     body: &mut String,
     (x, y): (usize, usize),
-    size: usize,
-    colour: &str,
+    (size, weight): (usize, usize),
     words: &str,
     width: usize,
 ) {
     let long = words.chars().count() * size * 6 / 10;
-    let fit = if long > width {
-        format!(" textLength=\"{width}\" lengthAdjust=\"spacingAndGlyphs\"")
-    } else {
-        String::new()
+    let fit = match long > width {
+        true => format!(" textLength=\"{width}\" lengthAdjust=\"spacingAndGlyphs\""),
+        false => String::new(),
     };
     let _ = write!(
         body,
-        "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" font-weight=\"600\" fill=\"{colour}\"{fit}>{}</text>",
+        "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" font-weight=\"{weight}\" \
+         fill=\"var(--ink)\"{fit}>{}</text>",
         escape(words)
     );
 }

@@ -50,16 +50,18 @@ h2 { scroll-margin-top:1rem; }
 details { margin-top:.8rem; } summary { cursor:pointer; }
 th.sortable { cursor:pointer; } th.sortable:hover, th[aria-sort] { text-decoration:underline; }
 .panel svg, figure > svg { cursor:zoom-in; }
-svg.zoomed { position:fixed; inset:2vh 2vw; width:96vw; height:96vh; max-width:none; z-index:9; cursor:zoom-out;
+svg.zoomed { position:fixed; inset:2vh 2vw; width:96vw; height:96vh; max-width:none!important; z-index:9; cursor:zoom-out;
  background:var(--card); border:1px solid var(--line); border-radius:8px; padding:1rem; }
 "#;
 
 /// Behaviour of the page: a click on a column's head sorts by it, a click on a picture enlarges it.
 /// Without scripts the page shows the same content.
 pub const SCRIPT: &str = r#"
+const sizes = { K: 1 << 10, M: 1 << 20, G: 2 ** 30, T: 2 ** 40 };
 const value = cell => {
-  const number = parseFloat(cell.textContent.replaceAll(',', '').trim());
-  return Number.isNaN(number) ? cell.textContent.trim().toLowerCase() : number;
+  const text = cell.textContent.replaceAll(',', '').trim();
+  const parts = /^(-?[\d.]+(?:e[-+]?\d+)?)\s*(?:([KMGT])(?:iB)?\b)?/.exec(text);
+  return parts ? parseFloat(parts[1]) * (sizes[parts[2]] ?? 1) : text.toLowerCase();
 };
 const order = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === 'number' ? -1 : 1;
 for (const table of document.querySelectorAll('table')) {

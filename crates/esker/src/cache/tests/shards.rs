@@ -54,6 +54,43 @@ fn larger_capacity_evicts_nothing_unless_blocks_change_shards() {
 }
 
 #[test]
+fn budget_that_shrinks_a_cache_and_grows_it_again_evicts_nothing() {
+    for policy in POLICIES {
+        for whole in [8 * MIB, 20 * MIB, 64 * MIB] {
+            let cache = BlockCache::new(policy, whole);
+            (0..100).for_each(|key| {
+                touch(&cache, key, 100);
+            });
+            for capacity in [whole - 1, whole / 2, whole / 8, whole, whole + MIB] {
+                cache.set_capacity(capacity);
+                let held = (0..100).filter(|key| cache.get(&block(*key)).is_some()).count();
+                assert_eq!(held, 100, "{policy}: {capacity} of {whole}");
+            }
+        }
+    }
+}
+
+#[test]
+fn block_inserted_while_shards_change_is_found_afterwards() {
+    for _ in 0..20 {
+        let cache = Arc::new(BlockCache::new(Lru, 64 * MIB));
+        let other = cache.clone();
+        let resized = std::thread::spawn(move || {
+            for capacity in [MIB, 64 * MIB, MIB, 64 * MIB] {
+                other.set_capacity(capacity);
+            }
+        });
+        for key in 0..2_000 {
+            cache.insert(block(key), new_block(key), 1, None);
+        }
+        resized.join().unwrap();
+        // A block in a shard that is no longer its own would be charged and never found.
+        let found = (0..2_000).filter(|key| cache.peek(&block(*key)).is_some()).count();
+        assert_eq!(cache.used_bytes(), found as u64);
+    }
+}
+
+#[test]
 fn small_cache_holds_a_few_large_blocks() {
     for policy in POLICIES {
         // 18 blocks of 250 kB of the 33 that fit. Sixteen shards would hold two each, and evict

@@ -1,5 +1,5 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
-.PHONY: bench bindings results experiments site crosscheck test quick check fuzz crash crash-long miri schedules docs
+.PHONY: bench bindings results experiments site guard crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: proof kills powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
@@ -11,6 +11,9 @@
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
 	scripts/bench.sh
+
+guard:  ## the speed of this tree beside that of commit BASE (HEAD~1), task by task
+	scripts/guard.sh
 
 crosscheck: ## the lab beside RocksDB's own db_bench, the same library and flags, in turn
 	cargo build --release --package esker-cli

@@ -143,18 +143,44 @@ fn conditions(experiment: &Experiment, record: &LabRecord, name: &str) -> String
     )
 }
 
-/// Removes spaces at ends of lines and repeated spaces of aligned table cells.
+/// Removes spaces at ends of lines and repeated spaces of aligned table cells, and fences the lines
+/// that are aligned by spaces.
 fn tidied(page: &str) -> String {
-    let line = |line: &str| {
-        let mut text = line.trim_end().to_string();
-        while line.starts_with('|') && text.contains("  ") {
-            text = text.replace("  ", " ");
+    let mut text = String::new();
+    let mut fenced = false;
+    for line in page.lines() {
+        let aligned = line.starts_with(' ');
+        if aligned != fenced && !(fenced && line.is_empty()) {
+            text.push_str("```\n");
+            fenced = aligned;
         }
-        while line.starts_with('|') && text.contains("---") && text.contains("----") {
-            text = text.replace("----", "---");
+        text.push_str(&tidied_line(line));
+        text.push('\n');
+    }
+    text.push_str(if fenced { "```\n" } else { "" });
+    text
+}
+
+fn tidied_line(line: &str) -> String {
+    let mut text = line.trim_end().to_string();
+    for (long, short) in [("  ", " "), ("----", "---")] {
+        while line.starts_with('|') && text.contains(long) {
+            text = text.replace(long, short);
         }
-        text
-    };
-    let lines: Vec<String> = page.lines().map(line).collect();
-    lines.join("\n") + "\n"
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_lines_are_fenced_and_cells_are_not_padded() {
+        let page = "text\n\n engine  p50\n esker   0.2\n\n stalls\nend\n| a   | b |\n|-----|--:|\n";
+        assert_eq!(
+            tidied(page),
+            "text\n\n```\n engine  p50\n esker   0.2\n\n stalls\n```\nend\n| a | b |\n|---|--:|\n"
+        );
+    }
 }

@@ -10,7 +10,7 @@ use esker_lab::experiment::check::Experiment;
 use esker_lab::experiment::claim;
 use esker_lab::record::lab::LabRecord;
 use esker_lab::record::store::load_lab;
-use esker_lab::report::grid::views;
+use esker_lab::report::grid::{SeriesView, views};
 use esker_lab::report::lab_html::{heading, whos};
 use esker_lab::report::lab_picture::picture;
 use esker_lab::report::lab_text::{Form, write_with};
@@ -60,10 +60,7 @@ pub fn check(root: &Path) -> Result<(), String> {
 
 /// Returns the names of the folders that have a record.
 fn names(root: &Path) -> Result<Vec<String>, String> {
-    let folder = root.join(FOLDER);
-    let entries = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-    let own = paths.filter(|path| path.join(RECORD).is_file());
+    let own = paths(&root.join(FOLDER))?.filter(|path| path.join(RECORD).is_file());
     let mut names: Vec<String> =
         own.filter_map(|path| Some(path.file_name()?.to_str()?.to_string())).collect();
     names.sort();
@@ -71,10 +68,14 @@ fn names(root: &Path) -> Result<Vec<String>, String> {
 }
 
 fn pictures(root: &Path, name: &str) -> Result<Vec<PathBuf>, String> {
-    let folder = root.join(FOLDER).join(name);
-    let entries = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let paths = paths(&root.join(FOLDER).join(name))?;
     Ok(paths.filter(|path| path.extension().is_some_and(|ending| ending == "svg")).collect())
+}
+
+/// Returns the paths in a folder.
+fn paths(folder: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(entries.filter_map(Result::ok).map(|entry| entry.path()))
 }
 
 /// Returns the page and the pictures of a record: path and text.
@@ -98,14 +99,12 @@ fn make(root: &Path, name: &str) -> Result<Vec<(String, String)>, String> {
         let line = format!("![{}]({file})", heading(&views, view));
         shown.push((view.series.name.clone(), line));
     }
-    let drawn = std::cell::RefCell::new(shown);
-    let below = |view: &esker_lab::report::grid::SeriesView<'_>| {
-        let mut rest = drawn.borrow_mut();
-        let place = rest.iter().position(|(series, _)| *series == view.series.name)?;
-        Some(rest.remove(place).1)
+    let mut below = |view: &SeriesView<'_>| {
+        let place = shown.iter().position(|(series, _)| *series == view.series.name)?;
+        Some(shown.remove(place).1)
     };
     let mut out = Vec::new();
-    write_with(&experiment, &record, Form::Markdown, &below, &mut out)
+    write_with(&experiment, &record, Form::Markdown, &mut below, &mut out)
         .map_err(|e| e.to_string())?;
     let text = String::from_utf8(out).map_err(|e| e.to_string())?;
     let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));

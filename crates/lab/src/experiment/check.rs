@@ -46,10 +46,8 @@ pub struct Known<'a> {
 impl Experiment {
     /// Reads and checks `text`. Mistakes are sorted by line.
     pub fn parse(name: &str, text: &str, known: &Known<'_>) -> Result<Experiment, Vec<Mistake>> {
-        let file: ExperimentFile = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(0, |span| line_of(text, &span));
-            vec![Mistake { line, message: e.message().trim().to_string() }]
-        })?;
+        let Experiment { file, .. } =
+            Experiment::of_record(name, text).map_err(|mistake| vec![mistake])?;
         let mut check = Check { text, known, mistakes: Vec::new() };
         check.file(&file);
         let mut mistakes = check.mistakes;
@@ -106,6 +104,14 @@ pub fn axes(series: &SeriesFile) -> Vec<String> {
         .collect()
 }
 
+/// Returns a sentence about a phase that a series does not have.
+pub fn known_phase(name: &str, labels: &[String]) -> Result<(), String> {
+    if labels.iter().any(|label| label == name) {
+        return Ok(());
+    }
+    Err(format!("the series has no phase {name:?}; it has {}", labels.join(", ")))
+}
+
 fn line_of(text: &str, span: &Range<usize>) -> usize {
     text.as_bytes().iter().take(span.start).filter(|&&byte| byte == b'\n').count() + 1
 }
@@ -147,11 +153,8 @@ impl Check<'_> {
                 self.engines(engines);
             }
             for place in [&claim.get_ref().of, &claim.get_ref().to] {
-                let named = place.get_ref().get("engine").map(text_of);
-                if let Some(name) =
-                    named.filter(|name| !self.known.engines.contains(&name.as_str()))
-                {
-                    self.wrong(place.span(), format!("unknown engine {name:?}"));
+                if let Some(name) = place.get_ref().get("engine").map(text_of) {
+                    self.engine(&name, place.span());
                 }
             }
         }
@@ -172,16 +175,17 @@ impl Check<'_> {
         }
         for (index, engine) in engines.get_ref().iter().enumerate() {
             let name = engine.get_ref();
-            if !self.known.engines.contains(&name.as_str()) {
-                let known = self.known.engines.join(", ");
-                self.wrong(
-                    engine.span(),
-                    format!("unknown engine {name:?}; the engines are {known}"),
-                );
-            }
+            self.engine(name, engine.span());
             if engines.get_ref()[..index].iter().any(|other| other.get_ref() == name) {
                 self.wrong(engine.span(), format!("engine {name:?} is named twice"));
             }
+        }
+    }
+
+    fn engine(&mut self, name: &str, span: Range<usize>) {
+        if !self.known.engines.contains(&name) {
+            let known = self.known.engines.join(", ");
+            self.wrong(span, format!("unknown engine {name:?}; the engines are {known}"));
         }
     }
 
@@ -382,9 +386,8 @@ impl Check<'_> {
     }
 
     fn phase(&mut self, name: &str, labels: &[String], span: Range<usize>) {
-        if !labels.iter().any(|label| label == name) {
-            let known = labels.join(", ");
-            self.wrong(span, format!("the series has no phase {name:?}; it has {known}"));
+        if let Err(why) = known_phase(name, labels) {
+            self.wrong(span, why);
         }
     }
 

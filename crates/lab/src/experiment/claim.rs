@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use toml::{Spanned, Value};
 
-use super::check::{Experiment, axes, phase_labels};
+use super::check::{Experiment, axes, known_phase, phase_labels};
 use super::file::{ClaimFile, ExperimentFile, PlaceFile, SeriesFile};
 use super::find;
 use super::plan::text_of;
@@ -128,9 +128,7 @@ fn check_place(file: &ExperimentFile, claim: &ClaimFile, place: &PlaceFile) -> R
     let series = series_of(file, claim, place)?;
     let labels = phase_labels(series);
     match place.get("phase").map(text_of) {
-        Some(phase) if !labels.contains(&phase) => {
-            return Err(format!("the series has no phase {phase:?}; it has {}", labels.join(", ")));
-        }
+        Some(phase) => known_phase(&phase, &labels)?,
         None if labels.len() > 1 => return Err("phase is missing".into()),
         _ => {}
     }

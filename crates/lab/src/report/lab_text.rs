@@ -27,7 +27,7 @@ pub fn write(
     form: Form,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    write_with(experiment, record, form, &|_| None, out)
+    write_with(experiment, record, form, &mut |_| None, out)
 }
 
 /// Writes the whole report, and below a view's heading the lines that `below` returns for it.
@@ -35,7 +35,7 @@ pub fn write_with(
     experiment: &Experiment,
     record: &LabRecord,
     form: Form,
-    below: &dyn Fn(&SeriesView<'_>) -> Option<String>,
+    below: &mut dyn FnMut(&SeriesView<'_>) -> Option<String>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mark = |text: &str| if form == Form::Markdown { text.to_string() } else { String::new() };

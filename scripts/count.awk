@@ -36,6 +36,7 @@
     sub(/^[^:]*: /, "")
     step[++steps] = sprintf("%6d s %6d s  %s", seconds, processors, $0)
 }
+/^== failed: / { failures[++failing] = $0 }
 END {
     printf "\n%-24s %8s %8s %8s %9s\n", "kind", "passed", "failed", "ignored", "seconds"
     for (i = 1; i <= kinds; i++) {
@@ -45,4 +46,5 @@ END {
     }
     printf "%-24s %8d\n\n", "together", all
     for (i = 1; i <= steps; i++) print step[i]
+    for (i = 1; i <= failing; i++) print failures[i]
 }

@@ -6,10 +6,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+failed=0
+
+# Runs a command. A failure does not keep the next steps from running.
 step() {
     echo "== $*" >&2
     local TIMEFORMAT="== %0R s, %0U s user, %0S s system: $*"
-    time "$@"
+    if time "$@"; then return; fi
+    echo "== failed: $*" >&2
+    failed=1
 }
 
 case "${1:-}" in
@@ -25,7 +30,7 @@ bindings)
     step scripts/java.sh test
     step scripts/dropin.sh
     step env SEQUENCES=25 scripts/rocksdb-suite.sh
-    exit 0
+    exit "$failed"
     ;;
 engine)
     step cargo test --workspace --no-fail-fast
@@ -37,7 +42,7 @@ engine)
     step scripts/portable.sh
     step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
     step cargo xtask api
-    exit 0
+    exit "$failed"
     ;;
 quick) # a contributor's loop
     step cargo fmt --all --check
@@ -45,7 +50,7 @@ quick) # a contributor's loop
     step cargo test --package esker --lib
     step cargo test --package esker --test public_api --test handles --test model --test repair
     step cargo xtask tidy
-    exit 0
+    exit "$failed"
     ;;
 esac
 
@@ -57,6 +62,7 @@ fi
 
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets -- -D warnings
+[ "$failed" = 0 ] || exit 1
 
 engine=$(mktemp)
 bindings=$(mktemp)
@@ -64,9 +70,8 @@ setsid "$0" bindings >"$bindings" 2>&1 &
 group=$!
 trap 'kill -- "-$group" 2>/dev/null || true; rm -f "$engine" "$bindings"' EXIT
 
-passed=0
-"$0" engine 2>&1 | tee "$engine" || passed=$?
-wait "$group" || passed=$?
+"$0" engine 2>&1 | tee "$engine" || failed=1
+wait "$group" || failed=1
 cat "$bindings"
 cat "$engine" "$bindings" | awk -f scripts/count.awk
-exit "$passed"
+exit "$failed"

@@ -17,6 +17,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("space", include_str!("../../experiments/space.toml")),
     ("bulk-load", include_str!("../../experiments/bulk-load.toml")),
     ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
+    ("guard", include_str!("../../experiments/guard.toml")),
 ];
 
 /// Directory of the user's own experiments.
@@ -81,4 +82,22 @@ fn read(path: &Path) -> Result<Found> {
         std::fs::read_to_string(path).map_err(|e| LabError::io("read the experiment", path, &e))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
     Ok(Found { name, path: Some(path.to_path_buf()), text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_of_the_repository_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(FOLDER);
+        let mut files = 0;
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let found = read(&entry.unwrap().path()).unwrap();
+            let known = BUILT_IN.iter().find(|(name, _)| *name == found.name);
+            assert_eq!(known.map(|(_, text)| *text), Some(found.text.as_str()), "{}", found.name);
+            files += 1;
+        }
+        assert_eq!(files, BUILT_IN.len());
+    }
 }

@@ -2,7 +2,7 @@
 # Installs the peer stores of the benchmarks, if possible. PEERS=no disables it.
 set -euo pipefail
 
-packages="libleveldb1d liblmdb0 librocksdb7.8 libdb5.3 libwiredtiger0"
+packages="libleveldb1d liblmdb0 librocksdb7.8 libdb5.3 libwiredtiger0 libsqlite3-0"
 [ "${PEERS:-yes}" = no ] && exit 0
 
 wanted=""

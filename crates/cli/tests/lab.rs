@@ -124,7 +124,7 @@ fn ycsb_accepts_properties_and_prints_result_lines() {
 fn engines_are_listed_and_run_in_subprocess_if_required() {
     let dir = TestDir::new();
     let list = dir.ok(&["lab", "engines"]);
-    for name in ["esker", "leveldb", "rocksdb", "wiredtiger", "berkeleydb", "sled"] {
+    for name in ["esker", "leveldb", "rocksdb", "sqlite", "wiredtiger", "berkeleydb", "sled"] {
         assert!(list.lines().any(|line| line.trim().starts_with(name)), "{name}: {list}");
     }
     let ready = |name: &str| {
@@ -163,6 +163,38 @@ fn library_is_selected_by_path_and_wrong_path_is_an_error() {
     let ran = dir.run(&["bench", "--engines=reference,mine:/nope.so", "--num=10", "--record=none"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("mine") && ran.err.contains("/nope.so"), "{}", ran.err);
+}
+
+#[test]
+fn killed_engines_keep_acknowledged_writes() {
+    let dir = TestDir::new();
+    let kill = ["lab", "engines", "kill", "--kills", "3", "--json"];
+    let counts = |engine: &str, durability: &str| -> serde_json::Value {
+        let args = [&kill[..], &[engine, "--durability", durability]].concat();
+        serde_json::from_str(dir.ok(&args).trim()).expect("one object")
+    };
+    for durability in ["buffered", "sync"] {
+        let kept = counts("esker", durability);
+        assert_eq!(
+            (&kept["kills"], &kept["lost_keys"], &kept["wrong_keys"]),
+            (&3.into(), &0.into(), &0.into())
+        );
+        assert!(kept["acknowledged"].as_u64().expect("a number") > 0, "{kept}");
+        assert_eq!(kept["failure"], serde_json::Value::Null);
+    }
+    // Without a log, an engine loses what it has in memory: the counts can show a loss.
+    let kept = counts("esker", "none");
+    assert!(kept["lost_keys"].as_u64().expect("a number") > 0, "{kept}");
+    dir.fails(&["lab", "engines", "kill", "reference"], 2, "keeps nothing in files");
+    dir.fails(&["lab", "engines", "kill", "nobody"], 2, "unknown engine");
+    let listed = dir.ok(&["lab", "engines", "--json"]);
+    let is_berkeley = |line: &str| line.contains("\"berkeleydb\"") && line.contains("ready\":true");
+    if listed.lines().any(is_berkeley) {
+        let args = ["lab", "engines", "kill", "berkeleydb", "--durability", "sync"];
+        dir.fails(&args, 2, "cannot sync");
+    }
+    dir.fails(&["lab", "engines", "kill", "esker", "--durability", "some"], 2, "buffered");
+    dir.fails(&["lab", "engines", "kill", "esker", "--kills", "0"], 2, "--kills");
 }
 
 const LONG: &str = "title = \"Long\"\nengines = [\"reference\"]\nrepetitions = 40\n\n[[series]]\n\

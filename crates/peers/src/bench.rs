@@ -14,6 +14,7 @@ use crate::leveldb::LevelDb;
 use crate::library::trim_memory;
 use crate::lmdb::Lmdb;
 use crate::rocksdb::{RocksDb, StoreKind};
+use crate::sqlite::Sqlite;
 use crate::wiredtiger::WiredTiger;
 
 /// Accepted names of engines.
@@ -25,6 +26,7 @@ pub const ENGINES: &[&str] = &[
     "rocksdb-optimistic",
     "rocksdb-pessimistic",
     "lmdb",
+    "sqlite",
     "wiredtiger",
     "wiredtiger-lsm",
     "berkeleydb",
@@ -88,6 +90,7 @@ pub fn engine_named(name: &str, path: Option<&str>) -> Result<Box<dyn Engine>> {
         ("sled", None) => sled()?,
         ("wiredtiger", path) => Box::new(WiredTiger::load(name, path, false)?),
         ("wiredtiger-lsm", path) => Box::new(WiredTiger::load(name, path, true)?),
+        ("sqlite", path) => Box::new(Sqlite::load(name, path)?),
         ("lmdb", path) => Box::new(Lmdb::load(name, path)?),
         ("rocksdb", path) => Box::new(RocksDb::load(name, path, StoreKind::Plain)?),
         ("rocksdb-optimistic", path) => Box::new(RocksDb::load(name, path, StoreKind::Optimistic)?),

@@ -14,6 +14,7 @@ use std::process::Command;
 
 use esker_lab::bench::print_message;
 use esker_lab::error::{LabError, LabErrorKind, Result};
+use esker_lab::target::Capabilities;
 use sha2::{Digest, Sha256};
 
 use crate::bench::{ENGINES, engine_named};
@@ -40,44 +41,109 @@ pub struct Listed {
     pub own_process: bool,
     /// Instructions to get the engine, or its newer release.
     pub how: &'static str,
+    /// What a killed process loses of writes without a sync, by the engine's documentation.
+    pub lost_by_kill: &'static str,
+    /// What a power cut loses of writes without a sync, by the engine's documentation.
+    pub lost_by_power_cut: &'static str,
+    /// Its capabilities, if it can be measured.
+    pub capabilities: Option<Capabilities>,
 }
 
-/// Name, licence, and instructions to get the engine.
-const ABOUT: &[(&str, &str, &str)] = &[
-    ("esker", "MIT or Apache-2.0", "built in"),
-    ("esker-pessimistic", "MIT or Apache-2.0", "built in: its transactions lock their keys"),
-    ("leveldb", "BSD-3-Clause", "apt install libleveldb1d; a relative of it: NAME:PATH"),
-    (
-        "rocksdb",
-        "Apache-2.0 or GPL-2.0",
-        "esker lab engines install rocksdb; apt install librocksdb7.8",
+impl Listed {
+    /// Returns what the engine does not offer.
+    pub fn not_offered(&self) -> Vec<&'static str> {
+        let Some(can) = self.capabilities else { return Vec::new() };
+        [
+            (can.persistent, "files"),
+            (can.sync, "synced writes"),
+            (can.concurrent_writers, "concurrent writers"),
+            (can.transactions, "transactions"),
+            (can.merge, "merge"),
+            (can.bulk_load, "bulk load"),
+            (can.compact, "compaction on request"),
+        ]
+        .into_iter()
+        .filter_map(|(offered, name)| (!offered).then_some(name))
+        .collect()
+    }
+}
+
+/// What is lost of writes without a sync.
+const KEPT: &str = "nothing";
+const LAST: &str = "the last writes";
+const SINCE_SYNC: &str = "writes since the last synced one";
+const DAMAGED: &str = "the store may be damaged";
+const ALL: &str = "everything";
+
+/// What is known of an engine without loading it.
+struct About {
+    name: &'static str,
+    licence: &'static str,
+    how: &'static str,
+    lost_by_kill: &'static str,
+    lost_by_power_cut: &'static str,
+}
+
+const fn about(
+    name: &'static str,
+    licence: &'static str,
+    how: &'static str,
+    lost_by_kill: &'static str,
+    lost_by_power_cut: &'static str,
+) -> About {
+    About { name, licence, how, lost_by_kill, lost_by_power_cut }
+}
+
+const APACHE_GPL: &str = "Apache-2.0 or GPL-2.0";
+const GPL: &str = "GPL-2.0 or GPL-3.0";
+const MIT: &str = "MIT or Apache-2.0";
+const RUST_ENGINE: &str = "build with --features rust-engines, as make bench does";
+const ROCKSDB: &str = "esker lab engines install rocksdb; apt install librocksdb7.8";
+
+/// The engines, with what their documentation promises of writes that request no sync.
+/// `esker lab engines kill` tests the first promise.
+const ABOUT: &[About] = &[
+    about("esker", MIT, "built in", KEPT, LAST),
+    about("esker-pessimistic", MIT, "built in: its transactions lock their keys", KEPT, LAST),
+    about(
+        "leveldb",
+        "BSD-3-Clause",
+        "apt install libleveldb1d; a relative of it: NAME:PATH",
+        KEPT,
+        LAST,
     ),
-    ("rocksdb-optimistic", "Apache-2.0 or GPL-2.0", "as rocksdb: an OptimisticTransactionDB"),
-    ("rocksdb-pessimistic", "Apache-2.0 or GPL-2.0", "as rocksdb: a TransactionDB"),
-    ("lmdb", "OpenLDAP", "apt install liblmdb0"),
-    ("wiredtiger", "GPL-2.0 or GPL-3.0", "apt install libwiredtiger0"),
-    ("wiredtiger-lsm", "GPL-2.0 or GPL-3.0", "apt install libwiredtiger0"),
-    ("berkeleydb", "Sleepycat", "apt install libdb5.3"),
-    ("fjall", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
-    ("fjall-optimistic", "MIT or Apache-2.0", "as fjall: an OptimisticTxDatabase"),
-    ("redb", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
-    ("sled", "MIT or Apache-2.0", "build with --features rust-engines, as make bench does"),
-    ("reference", "MIT or Apache-2.0", "built in: a map in memory, to compare answers with"),
+    about("rocksdb", APACHE_GPL, ROCKSDB, KEPT, LAST),
+    about("rocksdb-optimistic", APACHE_GPL, "as rocksdb: an OptimisticTransactionDB", KEPT, LAST),
+    about("rocksdb-pessimistic", APACHE_GPL, "as rocksdb: a TransactionDB", KEPT, LAST),
+    about("lmdb", "OpenLDAP", "apt install liblmdb0", KEPT, DAMAGED),
+    about("sqlite", "public domain", "apt install libsqlite3-0", KEPT, LAST),
+    about("wiredtiger", GPL, "apt install libwiredtiger0", LAST, LAST),
+    about("wiredtiger-lsm", GPL, "apt install libwiredtiger0", LAST, LAST),
+    about("berkeleydb", "Sleepycat", "apt install libdb5.3", DAMAGED, DAMAGED),
+    about("fjall", MIT, RUST_ENGINE, KEPT, LAST),
+    about("fjall-optimistic", MIT, "as fjall: an OptimisticTxDatabase", KEPT, LAST),
+    about("redb", MIT, RUST_ENGINE, SINCE_SYNC, SINCE_SYNC),
+    about("sled", MIT, RUST_ENGINE, LAST, LAST),
+    about("reference", MIT, "built in: a map in memory, to compare answers with", ALL, ALL),
 ];
 
 /// Returns every engine known by name.
 pub fn list() -> Vec<Listed> {
     let listed = |name: &&'static str| {
-        let about = ABOUT.iter().find(|(known, ..)| known == name);
-        let (licence, how) = about.map_or(("", ""), |(_, licence, how)| (*licence, *how));
+        let of_it = |part: fn(&About) -> &'static str| {
+            ABOUT.iter().find(|about| about.name == *name).map_or("", part)
+        };
         let engine = engine_named(name, None);
         Listed {
             name,
             description: engine.as_ref().ok().map(|engine| engine.description()),
             missing: engine.as_ref().err().map(ToString::to_string),
-            licence,
+            licence: of_it(|about| about.licence),
             own_process: engine.as_ref().is_ok_and(|engine| engine.subprocess_spec().is_some()),
-            how,
+            how: of_it(|about| about.how),
+            lost_by_kill: of_it(|about| about.lost_by_kill),
+            lost_by_power_cut: of_it(|about| about.lost_by_power_cut),
+            capabilities: engine.ok().map(|engine| engine.capabilities()),
         }
     };
     ENGINES.iter().map(listed).collect()
@@ -112,7 +178,7 @@ fn newest_in(dir: &Path) -> Option<PathBuf> {
 /// error contains instructions.
 pub fn install(name: &str, version: Option<&str>, messages: &mut dyn Write) -> Result<PathBuf> {
     if name != "rocksdb" {
-        let how = ABOUT.iter().find(|(known, ..)| *known == name).map(|(.., how)| *how);
+        let how = ABOUT.iter().find(|about| about.name == name).map(|about| about.how);
         return Err(LabError::usage(match how {
             Some(how) => format!("{name} cannot be installed from here: {how}"),
             None => format!("unknown engine {name:?}; there are {}", ENGINES.join(", ")),
@@ -235,6 +301,7 @@ mod tests {
     fn every_engine_has_installation_instructions() {
         for engine in list() {
             assert!(!engine.how.is_empty() && !engine.licence.is_empty(), "{engine:?}");
+            assert!(!engine.lost_by_kill.is_empty(), "{engine:?}");
             assert_ne!(engine.description.is_some(), engine.missing.is_some(), "{engine:?}");
         }
     }

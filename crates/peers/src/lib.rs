@@ -20,6 +20,7 @@ mod esker;
 #[cfg(feature = "rust-engines")]
 mod fjall;
 pub mod install;
+pub mod kill;
 pub mod knobs;
 pub mod lab;
 mod leveldb;
@@ -33,6 +34,7 @@ mod rocksdb_families;
 mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]
 mod sled;
+mod sqlite;
 pub mod subprocess;
 pub mod trace;
 pub mod tune;

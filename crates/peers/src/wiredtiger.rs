@@ -215,7 +215,9 @@ impl Engine for WiredTiger {
         let pair = |name: &str, value: String| (name.to_string(), value);
         let durability = match options.durability {
             Durability::Sync => "transaction_sync, fsync",
-            Durability::Buffered => "log without sync",
+            Durability::Buffered => {
+                "log without sync: a killed process loses what its buffers held"
+            }
             Durability::None => "none: no log",
         };
         let compression = if Self::snappy(options) { "snappy" } else { "none" };

@@ -18,6 +18,7 @@ const WITH_TRANSACTIONS: &[&str] = &[
     "rocksdb-optimistic",
     "rocksdb-pessimistic",
     "lmdb",
+    "sqlite",
     "fjall-optimistic",
     "redb",
     "reference",
@@ -130,6 +131,11 @@ fn leveldb_does_every_task() {
 #[test]
 fn lmdb_does_every_task() {
     bench_all_ways("lmdb");
+}
+
+#[test]
+fn sqlite_does_every_task() {
+    bench_all_ways("sqlite");
 }
 
 #[test]

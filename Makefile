@@ -1,7 +1,7 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench bindings results experiments site guard crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
-.PHONY: proof kills powercut mapped soak tsan asan
+.PHONY: proof kills feedkills separated powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite
 .PHONY: gotest go-bench
@@ -69,6 +69,12 @@ format-check: ## this tree and the release before use the same stores of format 
 
 kills:  ## COUNT (10000) processes killed while they use stores, judged from outside
 	scripts/torture.sh kills
+
+feedkills: ## COUNT (1000) kills each of a writer and a reader that copies its feed to LMDB, SQLite
+	scripts/torture.sh feed
+
+separated: ## the tests, and those of other projects, with all values in value files
+	scripts/separated.sh
 
 powercut: ## COUNT (200) power cuts of ext4 and of xfs, mounted from files; for root
 	scripts/torture.sh power

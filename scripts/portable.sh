@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests the portable half of the engine (`--cfg esker_portable`): files through the standard library
-# alone, no memory maps, neither rustix nor libc. The short form runs a part of the integration tests.
+# alone, no memory maps, neither rustix nor libc. The short form runs a part of the integration tests,
+# one of them with all values in value files (see `scripts/separated.sh`).
 # FULL=yes runs all tests, Clippy, and a check of the code for macOS and for Windows, where their
 # standard libraries are installed.
 set -euo pipefail
@@ -16,7 +17,9 @@ if grep -E '^(rustix|libc|linux-raw-sys|memmap2?) ' <<<"$tree"; then
 fi
 
 if [ "${FULL:-no}" != yes ]; then
-    cargo test --package esker --test model --test crash --test concurrent
+    cargo test --package esker --test crash --test concurrent
+    export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc/portable-separated.sh
+    cargo test --package esker --test model
     exit 0
 fi
 

@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
 # Kills processes that use stores, and checks the stores against an oracle outside of the processes:
-# `torture.sh kills` (COUNT kills, 10000), `power` (COUNT power cuts per file system, 200; needs
-# root) or `soak` (MINUTES, 15). SEED (1) is the seed of the first store. Stores are created in
-# TMPDIR.
+# `torture.sh kills` (COUNT kills, 10000), `feed` (COUNT kills for each copy, 1000), `power` (COUNT
+# power cuts per file system, 200; needs root) or `soak` (MINUTES, 15). SEED (1) is the seed of the
+# first store. Stores are created in TMPDIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-campaign=${1:?usage: torture.sh kills|power|soak}
+campaign=${1:?usage: torture.sh kills|feed|power|soak}
 arguments=(--seed "${SEED:-1}" --dir "${TMPDIR:-/tmp}")
 case $campaign in
+feed)
+    scripts/peers.sh
+    export FEED_KILLS=${COUNT:-1000} FEED_SEED=${SEED:-1}
+    exec cargo test --quiet --profile crash --package esker-cli --test feed_copies -- --nocapture
+    ;;
 kills) arguments+=(--count "${COUNT:-10000}") ;;
 power)
     arguments+=(--count "${COUNT:-200}")
@@ -26,7 +31,7 @@ power)
     ;;
 soak) arguments+=(--minutes "${MINUTES:-15}") ;;
 *)
-    echo "unknown campaign $campaign; the campaigns are kills, power and soak" >&2
+    echo "unknown campaign $campaign; the campaigns are kills, feed, power and soak" >&2
     exit 2
     ;;
 esac

@@ -50,6 +50,8 @@ pub struct Flaws {
     pub dir_sync_ignored: bool,
     /// A truncation of a file does nothing and reports success.
     pub cut_ignored: bool,
+    /// As `sync_ignored`, for files that are created with this extension.
+    pub sync_ignored_of: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -136,7 +138,9 @@ impl State {
         }
         let inode = self.inodes.len();
         self.set_name(path, Node::File(inode))?;
-        self.inodes.push(Inode::default());
+        let ignored = self.flaws.sync_ignored_of.map(std::ffi::OsStr::new);
+        let sync_ignored = ignored.is_some() && ignored == path.extension();
+        self.inodes.push(Inode { sync_ignored, ..Inode::default() });
         Ok(inode)
     }
 }
@@ -362,7 +366,7 @@ impl WritableFile for CrashFile {
                     return Err(error(io::ErrorKind::Other, "a failed sync of the test"));
                 }
             }
-            if !state.flaws.sync_ignored {
+            if !state.flaws.sync_ignored && !state.inodes[self.inode].sync_ignored {
                 state.inodes[self.inode].sync();
             }
             Ok(())

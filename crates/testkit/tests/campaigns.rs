@@ -3,13 +3,13 @@
 //! These tests guard against past failures: acknowledged writes lost or restored by a power cut at
 //! any operation; a store that does not reopen; damage returned as data; errors taken for the end.
 
-use esker::Policy;
+use esker::{Policy, ValueSeparation};
 use esker_testkit::campaign::corruption::{self, Store};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::model;
 use esker_testkit::campaign::repair_failures;
-use esker_testkit::campaign::script::{Step, Theme, script};
+use esker_testkit::campaign::script::{Script, Step, Theme, script};
 use esker_testkit::campaign::script_run::PlantedBug;
 use esker_testkit::campaign::tally::{Tally, in_parallel};
 use esker_testkit::campaign::task_faults::{self, InitialState, Task};
@@ -37,7 +37,32 @@ fn power_cut_after_any_operation_keeps_durable_writes() {
         }
         assert!(tally.of("flushes") > 20 && tally.of("merges") > 0, "{policy}");
         assert!(tally.of("manifests") > tally.of("scripts"), "{policy} rewrote no manifest");
+        assert!(tally.of("value files") > 10 && tally.of("forks") > 0, "{policy}");
     }
+}
+
+/// Returns an encrypted script with all values in value files.
+fn encrypted(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
+    let mut script = Script { encrypted: true, ..script(policy, theme, seed, steps) };
+    script.options.value_separation_min_bytes = ValueSeparation::From(0);
+    script
+}
+
+#[test]
+fn encrypted_store_survives_cuts_faults_and_damage() {
+    let effort = Effort { depth: 2, ..effort() };
+    let tally = cuts::run(&encrypted(Policy::Leveled, Theme::Levels, 4, 16), &effort);
+    assert_no_failure(&tally);
+    assert!(tally.of("images") > 200 && tally.of("value files") > 0);
+    let mut script = encrypted(Policy::Leveled, Theme::Levels, 6, 4);
+    script.steps.retain(|step| !matches!(step, Step::Kill));
+    let tally = faults::run(&script, &Cause::ALL, |fs| fs);
+    assert_no_failure(&tally);
+    assert!(tally.of("positions") > 100);
+    let script = encrypted(Policy::Leveled, Theme::Levels, 1, 3);
+    let tally = corruption::random(&Store::of(script, true), 1, 300);
+    assert_no_failure(&tally);
+    assert!(tally.of("detected") > 100);
 }
 
 #[test]

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use esker::fs::MemFs;
 use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
-use esker::{Options, Policy};
+use esker::{Options, Policy, ValueSeparation};
 use esker_testkit::campaign::corruption::{self, Store};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
 use esker_testkit::campaign::ledger::{Ledger, Op};
 use esker_testkit::campaign::repair_failures;
-use esker_testkit::campaign::script::{Step, Theme, script, tiny_options};
+use esker_testkit::campaign::script::{Script, Step, Theme, script, tiny_options};
 use esker_testkit::campaign::script_run::{PlantedBug, ScriptRun};
 use esker_testkit::campaign::tally::{Tally, Verdict};
 use esker_testkit::campaign::task_faults::{self, InitialState, Task};
@@ -40,6 +40,27 @@ fn correct_disk_loses_nothing() {
 fn ignored_file_syncs_are_detected() {
     let tally = cuts_on(Theme::Levels, Flaws { sync_ignored: true, ..Flaws::default() }, 1);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
+}
+
+/// Returns a script whose values are all in value files.
+fn with_value_files(theme: Theme, steps: usize) -> Script {
+    let mut script = script(Policy::Leveled, theme, 3, steps);
+    script.options.value_separation_min_bytes = ValueSeparation::From(0);
+    script
+}
+
+#[test]
+fn ignored_syncs_of_value_files_are_detected() {
+    let cuts_with = |ignored| {
+        let flaws = Flaws { sync_ignored_of: ignored, ..Flaws::default() };
+        let bug = PlantedBug::None;
+        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug };
+        cuts::run(&with_value_files(Theme::Levels, 60), &effort)
+    };
+    let tally = cuts_with(None);
+    assert!(tally.failures.is_empty(), "{}", tally.report());
+    assert!(tally.of("value files") > 5, "{:?}", tally.counts);
+    assert!(cuts_with(Some("val")).failed(Verdict::Lost) > 0);
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub const TIME_BYTES: usize = 8;
 /// The time of a pair that never expires.
 pub const NEVER_MS: u64 = u64::MAX;
 
-/// The clock by which pairs expire. The default is the clock of the system.
+/// The clock by which pairs expire, and that dates forks. The default is the clock of the system.
 ///
 /// The clock of an open store never goes back: where this clock goes back, the store stays at the
 /// latest time that it has seen since it was opened. A pair that had expired may be back after the

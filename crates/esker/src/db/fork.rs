@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Db;
-use super::backup::{copy_open, now_unix_ms};
+use super::backup::copy_open;
 use super::state::DbInner;
 use super::table_output::level_zero_slice;
 use crate::base::keyspace::TreeId;
@@ -181,7 +181,8 @@ impl DbInner {
             seqno = self.visible_seqno();
         }
         let lineage = edit.lineage.unwrap_or_default();
-        edit.lineage = Some(lineage.of_fork(options.name.clone(), parent, seqno, now_unix_ms()));
+        let now_ms = self.rules.clock.now_ms();
+        edit.lineage = Some(lineage.of_fork(options.name.clone(), parent, seqno, now_ms));
         report.store_id = self.create_manifest(fs, edit, dir)?;
         Ok(report)
     }

@@ -47,15 +47,26 @@ macro_rules! words {
     };
 }
 
-/// From which length on values are kept in value files instead of tables.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+/// From which length on values are kept in value files instead of tables. Default: off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ValueSeparation {
     /// All values are in tables.
-    #[default]
     Off,
     /// Values of at least this many bytes are in value files.
     From(u64),
+}
+
+impl ValueSeparation {
+    /// The default. `scripts/separated.sh` runs the tests with all values in value files.
+    pub(crate) const DEFAULT: ValueSeparation =
+        if cfg!(esker_separated) { ValueSeparation::From(0) } else { ValueSeparation::Off };
+}
+
+impl Default for ValueSeparation {
+    fn default() -> ValueSeparation {
+        ValueSeparation::DEFAULT
+    }
 }
 
 words! {

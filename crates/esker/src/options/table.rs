@@ -96,7 +96,8 @@ macro_rules! rows {
             /// A keyspace whose filter is missing keeps every pair.
             pub compaction_filters:
                 Vec<std::sync::Arc<dyn crate::base::compaction_filter::CompactionFilter>>,
-            /// The clock by which pairs expire. `None`: the clock of the system.
+            /// The clock by which pairs expire, and that dates forks. `None`: the clock of the
+            /// system.
             pub clock: Option<std::sync::Arc<dyn crate::base::expiry::Clock>>,
             /// Listeners for the events of the store. Default: none.
             pub listeners: Vec<std::sync::Arc<dyn crate::observe::EventListener>>,
@@ -211,7 +212,7 @@ rows! {
     compression_dictionary_max_bytes: u64 = 0, 0 => 1_048_576, "bytes", Live,
         ["max_dict_bytes", "compression_opts.max_dict_bytes"],
         "Maximum size of the dictionary that a table has for the compression `zstd`, trained from its first blocks. It makes tables of small similar values smaller; 16384 suits most. 0: no dictionaries. A table of few blocks, or with blocks that a dictionary does not make smaller, has none. Each open table keeps its dictionary in memory.";
-    value_separation_min_bytes: ValueSeparation = ValueSeparation::Off, 0 => GIB, "bytes", Live,
+    value_separation_min_bytes: ValueSeparation = ValueSeparation::DEFAULT, 0 => GIB, "bytes", Live,
         ["min_blob_size"],
         "Length from which values are kept in value files, apart from their keys. Flushes and compactions then write a large value once, and move a pointer of about 20 bytes afterwards. 4096 suits values that are overwritten and mostly read one by one. Applies to what flushes and compactions write from then on. Values in value files are not compressed. Their garbage is rewritten in the background when the files hold more than 1.4 times what tables point to. An iterator reads the value of each key that it stops at. Merge operands, pairs that expire and ingested pairs keep their values in tables; a compaction separates the ingested ones. `off`: all values are in tables, and no new ones are separated.";
     index_search: IndexSearch = IndexSearch::Btree, 0 => 0, "", Open, ["sstSearch"],

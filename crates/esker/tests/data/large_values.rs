@@ -43,6 +43,8 @@ fn large_values_round_trip_in_every_layout_and_compression() {
                 compression: *compression,
                 memory_budget_bytes: Some(64 << 20),
                 background_threads: Some(0),
+                // It measures tables, also where the tests run with all values in value files.
+                value_separation_min_bytes: esker::ValueSeparation::Off,
                 ..Options::default()
             };
             let fs = MemFs::new();

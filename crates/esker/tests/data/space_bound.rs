@@ -28,6 +28,8 @@ fn options(policy: Policy, bound: Option<f64>) -> Options {
         rest_compaction: false,
         log_file: false,
         status_file: false,
+        // It measures tables, also where the tests run with all values in value files.
+        value_separation_min_bytes: esker::ValueSeparation::Off,
         ..Options::default()
     }
 }

@@ -194,6 +194,8 @@ fn tiny_guards_do_not_create_unlimited_files() {
             guard_size_max_bytes: 4096,
             guard_piece_min_bytes: 1024,
             fan_out: 2,
+            // It measures tables, also where the tests run with all values in value files.
+            value_separation_min_bytes: esker::ValueSeparation::Off,
             memtable_size_bytes: Some(1 << 20),
             compression: esker::Compression::None,
             ..Options::default()

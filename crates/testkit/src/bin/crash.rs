@@ -121,7 +121,9 @@ fn seconds(time: Duration) -> f64 {
 fn nth_script(seed: u64, steps: usize) -> Script {
     let themes = Theme::ALL.len() as u64;
     let policy = Policy::ALL[(seed % Policy::ALL.len() as u64) as usize];
-    script(policy, Theme::ALL[(seed % themes) as usize], seed, steps)
+    let script = script(policy, Theme::ALL[(seed % themes) as usize], seed, steps);
+    // An encrypted store has several times as many file operations as another one.
+    Script { encrypted: seed % 23 == 4, ..script }
 }
 
 fn cut(size: &Size, seed: u64) -> Tally {
@@ -160,6 +162,7 @@ fn fault_tasks(size: &Size, seed: u64) -> Tally {
     damaged.iter().map(repair).fold(all, merged)
 }
 
+/// Makes stores of every policy and theme.
 fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
     let make = |n: u64| {
         let policy = Policy::ALL[((n / 2) % Policy::ALL.len() as u64) as usize];
@@ -167,6 +170,15 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
         Store::make(policy, theme, seed + n / 2, steps, n.is_multiple_of(2))
     };
     (0..count).map(make).collect()
+}
+
+/// Makes stores of every policy and theme, and an encrypted one that was closed.
+fn stores_and_encrypted(count: u64, seed: u64, steps: usize) -> Vec<Store> {
+    let mut stores = stores(count, seed, steps);
+    // It has several times as many file operations as another store, and longer files.
+    let script = Script { encrypted: true, ..nth_script(seed, steps / 4) };
+    stores.push(Store::of(script, true));
+    stores
 }
 
 /// Runs cuts during the repair of stores of every policy and theme.
@@ -213,7 +225,7 @@ fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
                 format!(
                     "{} images of {} cuts, {} of cuts during the recovery, {} of cuts during the \
                      second recovery; {} batches and {} transactions over several keyspaces, {} \
-                     changes of keyspaces",
+                     changes of keyspaces, {} value files, {} forks",
                     t.of("images"),
                     t.of("cuts"),
                     t.of("nested images"),
@@ -221,6 +233,8 @@ fn cut_rows(size: &Size, seed: u64) -> Vec<Row> {
                     t.of("batches over several keyspaces"),
                     t.of("transactions over several keyspaces"),
                     t.of("changes of keyspaces"),
+                    t.of("value files"),
+                    t.of("forks"),
                 )
             },
             || cut(size, seed),
@@ -290,11 +304,15 @@ fn damage_rows(size: &Size, seed: u64) -> Vec<Row> {
         }),
         timed("T5: random damage to larger stores", damage, || {
             let times = size.mutations * 3 / 20;
-            all(stores(10, seed, 150), &|store| corruption::random(store, seed, times))
+            all(stores_and_encrypted(10, seed, 150), &|store| {
+                corruption::random(store, seed, times)
+            })
         }),
         timed("T5: a repair after random damage", repairs, || {
             let times = size.mutations / 20;
-            all(stores(10, seed, 80), &|store| corruption::repaired(store, seed, times))
+            all(stores_and_encrypted(10, seed, 80), &|store| {
+                corruption::repaired(store, seed, times)
+            })
         }),
     ]
 }

@@ -14,9 +14,10 @@ use parking_lot::Mutex;
 
 use super::checksum_range::{ChecksumRange, checksum_ranges};
 use super::content::{ReadError, content};
+use super::encrypted::view;
 use super::keyspaces;
 use super::ledger::Ledger;
-use super::script::{Step, Theme, script};
+use super::script::{Script, Step, Theme, script};
 use super::script_run::{Outcome, ScriptRun, store_dir};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use crate::crash::{CrashFs, CrashModel, Image};
@@ -36,6 +37,7 @@ pub struct Store {
     /// Number of batches that must be present after any damage that the files prove.
     least: usize,
     closed: bool,
+    encrypted: bool,
     ranges: Vec<(PathBuf, Vec<ChecksumRange>)>,
 }
 
@@ -45,12 +47,23 @@ impl Store {
     /// # Panics
     /// If the store fails during the script.
     pub fn make(policy: Policy, theme: Theme, seed: u64, steps: usize, closed: bool) -> Store {
-        let script = script(policy, theme, seed, steps);
+        Store::of(script(policy, theme, seed, steps), closed)
+    }
+
+    /// Makes a store by this script, as [`Store::make`] does.
+    ///
+    /// # Panics
+    /// If the store fails during the script.
+    pub fn of(script: Script, closed: bool) -> Store {
+        let (seed, encrypted) = (script.seed, script.encrypted);
+        let end = if closed { "closed" } else { "killed" };
+        let name = format!("{} {end}", script.context());
         let disk = CrashFs::seeded(seed);
         disk.create_dir(Path::new("/data"))
             .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         let ledger = Arc::new(Mutex::new(Ledger::default()));
         let mut script_run = ScriptRun::new(disk.clone(), script.options.clone(), ledger.clone());
+        script_run.encrypted = encrypted;
         let mut steps = script.steps;
         let skipped = |s: &Step| {
             matches!(s, Step::Kill | Step::Unlogged(..) | Step::Checkpoint | Step::Reopen)
@@ -68,7 +81,6 @@ impl Store {
                 other => panic!("{} {step:?}: {other:?}", script.name),
             }
         }
-        let name = format!("{} {}", script.name, if closed { "closed" } else { "killed" });
         if closed {
             script_run.close().unwrap_or_else(|e| panic!("{name}: {e}"));
         }
@@ -83,6 +95,7 @@ impl Store {
             options: script.options,
             least,
             closed,
+            encrypted,
             ranges: Vec::new(),
         };
         store.ranges = store.files().map(|p| (p.clone(), store.ranges_of(p))).collect();
@@ -102,7 +115,8 @@ impl Store {
     }
 
     /// Returns whether the remaining files prove that the logs are damaged. A closed store records
-    /// the length of its log. In a killed store, only records after the damage can prove it.
+    /// the length of its log. In a killed store, only records after the damage can prove it, which
+    /// this does not see in an encrypted log.
     fn proves(&self, image: &Image) -> bool {
         if self.closed {
             return true;
@@ -156,7 +170,7 @@ fn judge(
     forged: bool,
 ) -> Result<DamageOutcome, (Verdict, String)> {
     let least = if store.proves(image) { store.least } else { 0 };
-    let fs = shown.to_mem();
+    let fs = view(store.encrypted, shown.to_mem());
     let db = match Db::open_on(fs, store_dir(), store.options.clone()) {
         Ok(db) => db,
         Err(error) if error.to_string().len() < 10 => {
@@ -256,7 +270,8 @@ pub fn random(store: &Store, seed: u64, times: u64) -> Tally {
         for seed in *chunk {
             let mut rng = SplitMix64::new(*seed);
             let mut image = store.image.clone();
-            let forged = rng.chance(3);
+            // Nobody without the key can forge the checks of an encrypted file.
+            let forged = rng.chance(3) && !store.encrypted;
             let what = if forged {
                 forge(store, &mut image, &mut rng)
             } else {
@@ -278,8 +293,11 @@ pub fn repaired(store: &Store, seed: u64, times: u64) -> Tally {
     in_parallel(&seeds, |seed| {
         let (mut tally, mut rng) = (Tally::default(), SplitMix64::new(*seed));
         let mut image = store.image.clone();
-        let forged = rng.chance(3);
-        let what = if forged { forge } else { mutate }(store, &mut image, &mut rng);
+        let forged = rng.chance(3) && !store.encrypted;
+        let what = match forged {
+            true => forge(store, &mut image, &mut rng),
+            false => mutate(store, &mut image, &mut rng),
+        };
         let context = format!("{}: {what} (seed {seed}), repaired", store.name);
         match guarded(|| repair_one(store, &image, forged)) {
             Ok(Ok(outcome)) => tally.count(outcome, 1),
@@ -296,7 +314,8 @@ fn repair_one(
     forged: bool,
 ) -> Result<&'static str, (Verdict, String)> {
     let lost = |error: esker::Error| (Verdict::Lost, error.to_string());
-    let fs = image.to_mem();
+    let disk = image.to_mem();
+    let fs = view(store.encrypted, disk.clone());
     let report = match Db::repair_on(fs.clone(), store_dir(), store.options.clone()) {
         Ok(report) => report,
         Err(error) if error.to_string().len() < 10 => {
@@ -304,7 +323,7 @@ fn repair_one(
         }
         Err(_) => return Ok("refused"),
     };
-    let kept = Image::of(&*fs, &report.originals).map_err(|e| (Verdict::Lost, e.to_string()))?;
+    let kept = Image::of(&*disk, &report.originals).map_err(|e| (Verdict::Lost, e.to_string()))?;
     let missing = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default();
         let there = kept.bytes(&report.originals.join(name));
@@ -314,9 +333,15 @@ fn repair_one(
         return Err((Verdict::Lost, format!("the original file {} is missing", path.display())));
     }
     let options = Options { create_if_missing: false, ..store.options.clone() };
-    let db = Db::open_on(fs, store_dir(), options).map_err(lost)?;
+    // A repair does not read what keys and values mean, and a right checksum vouches for them.
+    let db = match Db::open_on(fs, store_dir(), options) {
+        Ok(db) => db,
+        Err(_) if forged => return Ok("repaired partly"),
+        Err(error) => return Err(lost(error)),
+    };
     let found = match content(&db, None) {
         Ok(found) => found,
+        Err(_) if forged => return Ok("repaired partly"),
         Err(error) => return Err((Verdict::Lost, format!("{error:?}"))),
     };
     let verified = db.verify(&mut |_, _| {}).map_err(lost)?;

@@ -5,7 +5,7 @@
 //! promises made before it.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -53,6 +53,7 @@ struct Collector {
     at: u64,
     seen: HashSet<u64>,
     manifests: HashSet<PathBuf>,
+    value_files: HashSet<PathBuf>,
     cuts: Vec<Cut>,
 }
 
@@ -66,12 +67,20 @@ impl Collector {
             if *model == CrashModel::Everything {
                 let named = |path: &&PathBuf| path.to_string_lossy().contains("manifest-");
                 self.manifests.extend(image.files.keys().filter(named).cloned());
+                let in_store =
+                    |path: &&PathBuf| path.starts_with(store_dir()) && is_value_file(path);
+                self.value_files.extend(image.files.keys().filter(in_store).cloned());
             }
             let first = self.seen.insert(digest);
             let image = first.then_some(image);
             self.cuts.push(Cut { at: self.at, model: *model, bounds, digest, image });
         }
     }
+}
+
+/// Returns whether a path is that of a value file.
+pub fn is_value_file(path: &Path) -> bool {
+    path.extension() == Some("val".as_ref())
 }
 
 /// Runs a script and judges every cut of it.
@@ -84,10 +93,11 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let mut campaign = Campaign {
         options: &script.options,
+        encrypted: script.encrypted,
         effort: *effort,
         rng: SplitMix64::new(script.seed ^ 0x0063_7574),
         depth: 1,
-        context: script.name.clone(),
+        context: script.context(),
         tally: Tally::default(),
         found: HashMap::new(),
     };
@@ -98,6 +108,7 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
 
 struct Campaign<'a> {
     options: &'a Options,
+    encrypted: bool,
     effort: Effort,
     rng: SplitMix64,
     depth: u32,
@@ -136,6 +147,7 @@ impl Campaign<'_> {
         }
         let mut process = disk.clone();
         let mut script_run = ScriptRun::new(process.clone(), self.options.clone(), ledger.clone());
+        script_run.encrypted = self.encrypted;
         script_run.bug = self.effort.bug;
         // The first step opens the store.
         for step in std::iter::once(&Step::Read).chain(steps) {
@@ -170,6 +182,7 @@ impl Campaign<'_> {
             script_run.work.iter().for_each(|(what, n)| self.tally.count(what, *n));
             let manifests = collector.lock().manifests.len() as u64;
             self.tally.count("manifests", manifests);
+            self.tally.count("value files", collector.lock().value_files.len() as u64);
             self.tally.count("checkpoints", ledger.lock().bounds.checkpoints.1 as u64);
         }
     }
@@ -191,7 +204,9 @@ impl Campaign<'_> {
             };
             self.tally.count(what, 1);
             // Shows whether two runs produced the same images.
-            self.tally.count("sum of images", image.digest() >> 32);
+            if !self.encrypted {
+                self.tally.count("sum of images", image.digest() >> 32);
+            }
             let checkpoint = {
                 let ledger = ledger.lock();
                 let asked = cut.bounds.checkpoints.0;
@@ -200,6 +215,7 @@ impl Campaign<'_> {
             let checks = Checks {
                 every_read: self.rng.chance(8),
                 second_recovery: self.depth == 1 && self.rng.chance(4),
+                encrypted: self.encrypted,
             };
             let found = check_image(image, self.options, checkpoint.as_deref(), checks);
             self.found.insert(cut.digest, found);
@@ -242,6 +258,7 @@ impl Campaign<'_> {
         };
         let mut campaign = Campaign {
             options: &options,
+            encrypted: self.encrypted,
             effort: self.effort,
             rng,
             depth: self.depth + 1,

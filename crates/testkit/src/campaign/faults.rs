@@ -103,7 +103,7 @@ fn one(
     tally: &mut Tally,
 ) -> bool {
     let often = if for_ever { "permanently" } else { "once" };
-    let context = format!("{}, {cause:?} {often} from operation {nth}", script.name);
+    let context = format!("{}, {cause:?} {often} from operation {nth}", script.context());
     let mut trial = Trial::new(script, cause, wrap, context);
     let ended = guarded(|| trial.run(nth, for_ever));
     if let Err(panic) = ended {
@@ -136,7 +136,9 @@ impl<'a> Trial<'a> {
         disk.sync_everything();
         let fs = FaultFs::new(disk.clone());
         let ledger = Arc::new(Mutex::new(Ledger::default()));
-        let script_run = ScriptRun::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
+        let mut script_run =
+            ScriptRun::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
+        script_run.encrypted = script.encrypted;
         let tally = Tally::default();
         Trial { script, cause, wrap, disk, fs, ledger, script_run, context, tally, hits: 0 }
     }
@@ -258,7 +260,8 @@ impl<'a> Trial<'a> {
         ] {
             let image = self.disk.image(model);
             self.tally.count("images", 1);
-            let found = check_image(&image, &self.script.options, None, Checks::default());
+            let checks = Checks { encrypted: self.script.encrypted, ..Checks::default() };
+            let found = check_image(&image, &self.script.options, None, checks);
             // Data dropped by a failed sync is lost, although the process may have acknowledged it
             // as buffered.
             let drops = self.cause == Cause::SyncDrops && model == CrashModel::Everything;

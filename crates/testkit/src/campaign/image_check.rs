@@ -7,6 +7,7 @@ use esker::{Db, Options, WriteOptions};
 use std::sync::Arc;
 
 use super::content::{Content, backwards, content};
+use super::encrypted::view;
 use super::keyspaces::{self, Pair, UNLOGGED_PREFIX, is_unlogged};
 use super::ledger::{Bounds, Digests, Ledger};
 use super::script_run::store_dir;
@@ -31,6 +32,8 @@ pub struct Checks {
     pub every_read: bool,
     /// Also write, die and reopen.
     pub second_recovery: bool,
+    /// Whether the store is encrypted.
+    pub encrypted: bool,
 }
 
 /// Opens the store in `image` and reads it completely.
@@ -50,7 +53,8 @@ fn open_and_check(
     checkpoint: Option<&Path>,
     checks: Checks,
 ) -> Result<Found, Finding> {
-    let fs = image.to_mem();
+    let disk: Arc<dyn Fs> = image.to_mem();
+    let fs = view(checks.encrypted, disk.clone());
     let db = Db::open_on(fs.clone(), store_dir(), options.clone()).map_err(lost("open"))?;
     let found = read_all(&db)?;
     check_whole(&db)?;
@@ -59,7 +63,7 @@ fn open_and_check(
     }
     let copy = checkpoint.and_then(|dir| read_checkpoint(&fs, dir, options).transpose());
     if checks.second_recovery {
-        check_second_recovery(fs, db, options, &found)?;
+        check_second_recovery(&*disk, db, options, &found, checks.encrypted)?;
     }
     Ok(Found {
         digests: found.digests,
@@ -100,7 +104,7 @@ fn check_reads(db: &Db, found: &Content) -> Result<(), Finding> {
 }
 
 fn read_checkpoint(
-    fs: &Arc<esker::fs::MemFs>,
+    fs: &Arc<dyn Fs>,
     dir: &Path,
     options: &Options,
 ) -> Result<Option<Digests>, Finding> {
@@ -116,16 +120,17 @@ fn read_checkpoint(
 
 /// Writes, dies without closing, and reopens. The content found before must still be present.
 fn check_second_recovery(
-    fs: Arc<esker::fs::MemFs>,
+    disk: &dyn Fs,
     db: Db,
     options: &Options,
     found: &Content,
+    encrypted: bool,
 ) -> Result<(), Finding> {
     let key = [UNLOGGED_PREFIX, b"after"].concat();
     db.put_with(&key, "crash", &WriteOptions::SYNC).map_err(lost("write after the recovery"))?;
-    let left = Image::of(&*fs, store_dir()).map_err(|e| (Verdict::Lost, e.to_string()))?;
+    let left = Image::of(disk, store_dir()).map_err(|e| (Verdict::Lost, e.to_string()))?;
     drop(db);
-    let again = left.to_mem();
+    let again = view(encrypted, left.to_mem());
     let db = Db::open_on(again, store_dir(), options.clone()).map_err(lost("second open"))?;
     let second = read_all(&db)?;
     if second.digests != found.digests {

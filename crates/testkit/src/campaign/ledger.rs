@@ -592,6 +592,6 @@ fn is_state(state: &State, catalog: &Catalog, digests: &Digests) -> bool {
 }
 
 /// Returns whether a range delete deletes a key. In the reverse order the range is `(lo, hi]`.
-pub(crate) fn deletes(reversed: bool, lo: &[u8], hi: &[u8], key: &[u8]) -> bool {
+pub fn deletes(reversed: bool, lo: &[u8], hi: &[u8], key: &[u8]) -> bool {
     if reversed { lo < key && key <= hi } else { lo <= key && key < hi }
 }

@@ -2,15 +2,18 @@
 //! compared with an oracle.
 //!
 //! [`script`] generates the steps. [`script_run`] and [`transact_run`] execute them and keep the
-//! [`ledger`]. [`keyspaces`] names the keyspaces, and [`content`] reads them. [`image_check`] opens
+//! [`ledger`]. [`keyspaces`] names the keyspaces, [`content`] reads
+//! them, and [`encrypted`] puts an encryption below a store. [`image_check`] opens
 //! the result and judges it. [`cuts`], [`faults`], [`task_faults`], [`repair_failures`],
 //! [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the results. Everything follows
-//! from a seed: no clock, thread or random number of the machine influences a store.
+//! from a seed: no clock, thread or random number of the machine influences a store, except the keys
+//! and nonces of an encrypted one.
 
 pub mod checksum_range;
 pub mod content;
 pub mod corruption;
 pub mod cuts;
+pub mod encrypted;
 pub mod faults;
 pub mod image_check;
 pub mod keyspaces;

@@ -3,10 +3,12 @@
 //! Invariants: the same seed makes the same script. The stores have no threads, so a script makes
 //! the same file operations each time.
 
+use std::sync::Arc;
+
 use esker::internals::Thresholds;
 use esker::{
-    BlockLayout, CachePolicy, Compression, Concurrency, IndexSearch, Isolation, MemtableKind,
-    Options, Policy, WalIo,
+    BlockLayout, CachePolicy, Clock, Compression, Concurrency, IndexSearch, Isolation,
+    MemtableKind, Options, Policy, ValueSeparation, WalIo,
 };
 
 use super::keyspaces::{SLOTS, UNLOGGED_PREFIX};
@@ -135,6 +137,15 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// The seed that reproduces the script.
     pub seed: u64,
+    /// Whether the store is encrypted.
+    pub encrypted: bool,
+}
+
+impl Script {
+    /// Returns the name, which also tells an encrypted store.
+    pub fn context(&self) -> String {
+        if self.encrypted { format!("{} encrypted", self.name) } else { self.name.clone() }
+    }
 }
 
 /// Returns the thresholds of the stores of this seed: the ones that ship, or small ones.
@@ -162,8 +173,30 @@ pub fn tiny_options() -> Options {
         log_file: false,
         status_file: false,
         thresholds: Thresholds::small(),
+        clock: Some(Arc::new(StoppedClock)),
         ..Options::default()
     }
+}
+
+/// A clock that always shows the same time, so that a fork has the same bytes in each run.
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now_ms(&self) -> u64 {
+        1_700_000_000_000
+    }
+}
+
+/// Returns whether values are separated: in half of the stores none, else all or the longer ones.
+fn value_separation(number: u64) -> ValueSeparation {
+    let all = [
+        ValueSeparation::Off,
+        ValueSeparation::From(0),
+        ValueSeparation::Off,
+        ValueSeparation::From(100),
+    ];
+    // Not in step with the other structures, whose numbers of kinds are 2 to 5.
+    all[SplitMix64::new(number ^ 0x7661_6c75).below(4) as usize]
 }
 
 /// Returns tiny options with every structure chosen by `number`.
@@ -179,6 +212,7 @@ pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
         index_search: IndexSearch::ALL[at(IndexSearch::ALL.len(), 1)],
         block_layout: BlockLayout::ALL[at(BlockLayout::ALL.len(), 2)],
         filter_bits_per_key: [10.0, 0.0, 3.5][at(3, 1)],
+        value_separation_min_bytes: value_separation(number),
         keep_files_open: !number.is_multiple_of(4),
         thresholds: thresholds(number),
         ..tiny_options()
@@ -208,6 +242,7 @@ pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u6
         options: options(policy, theme, seed),
         steps: steps.collect(),
         seed,
+        encrypted: false,
     }
 }
 
@@ -421,7 +456,7 @@ impl Maker {
             names[rng.below(names.len() as u64) as usize].to_string()
         };
         let rng = &mut self.rng;
-        match rng.below(8) {
+        match rng.below(9) {
             0 => {
                 let names: Vec<&str> = Policy::ALL.iter().map(|p| p.name()).collect();
                 Step::Set("policy", pick(rng, &names))
@@ -444,6 +479,7 @@ impl Maker {
                 Step::Set("cache_policy", pick(rng, &names))
             }
             6 => Step::Set("file_size_max_bytes", pick(rng, &["4096", "8192", "65536"])),
+            7 => Step::Set("value_separation_min_bytes", pick(rng, &["off", "0", "100"])),
             _ => Step::Set("l0_runs_max", pick(rng, &["1", "2", "4"])),
         }
     }

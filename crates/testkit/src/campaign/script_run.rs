@@ -13,6 +13,7 @@ use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions};
 use parking_lot::Mutex;
 
 use super::content::{ReadError, Violation, content};
+use super::encrypted::view;
 use super::keyspaces;
 use super::ledger::{Change, CheckpointNote, Ledger, NamedChange, Op, State};
 use super::script::{Step, key_of};
@@ -56,13 +57,16 @@ pub struct ScriptRun {
     pub work: BTreeMap<&'static str, u64>,
     /// The planted bug.
     pub bug: PlantedBug,
+    /// Whether the store is encrypted.
+    pub encrypted: bool,
 }
 
 impl ScriptRun {
     /// Creates a run on `fs` that begins with the content of `ledger`.
     pub fn new(fs: Arc<dyn Fs>, options: Options, ledger: Arc<Mutex<Ledger>>) -> ScriptRun {
         let (snapshots, work, bug) = (Vec::new(), BTreeMap::new(), PlantedBug::None);
-        ScriptRun { fs, options, db: None, snapshots, ledger, checkpoints: 0, work, bug }
+        let (db, checkpoints, encrypted) = (None, 0, false);
+        ScriptRun { fs, options, db, snapshots, ledger, checkpoints, work, bug, encrypted }
     }
 
     /// Opens the store, which makes its content durable.
@@ -70,7 +74,8 @@ impl ScriptRun {
     /// # Errors
     /// The store's error.
     pub fn open(&mut self) -> esker::Result<()> {
-        self.db = Some(Db::open_on(self.fs.clone(), store_dir(), self.options.clone())?);
+        let fs = view(self.encrypted, self.fs.clone());
+        self.db = Some(Db::open_on(fs, store_dir(), self.options.clone())?);
         self.ledger.lock().all_durable();
         Ok(())
     }
@@ -303,7 +308,13 @@ impl ScriptRun {
             ledger.bounds.checkpoints.0 += 1;
             ledger.checkpoints.len() - 1
         };
-        db.checkpoint(&dir)?;
+        // A fork has the same content, and is a store that shares the files of its parent.
+        if self.checkpoints.is_multiple_of(2) {
+            db.fork(&dir)?;
+            *self.work.entry("forks").or_insert(0) += 1;
+        } else {
+            db.checkpoint(&dir)?;
+        }
         let mut ledger = self.ledger.lock();
         ledger.checkpoints[at].done = true;
         ledger.bounds.checkpoints.1 = ledger.checkpoints.iter().filter(|c| c.done).count();

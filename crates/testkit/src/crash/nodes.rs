@@ -19,6 +19,8 @@ pub(super) struct Inode {
     pub(super) now: Arc<Vec<u8>>,
     pub(super) synced: Arc<Vec<u8>>,
     pub(super) changes: Vec<Change>,
+    /// Whether syncs do nothing and report success.
+    pub(super) sync_ignored: bool,
     /// Whether a failed sync dropped changes that readers still see.
     pub(super) dropped: bool,
     /// Whether the file's length grows ahead of the appended data.

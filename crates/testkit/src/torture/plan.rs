@@ -43,6 +43,7 @@ pub fn options_of(seed: u64, round: u64) -> Options {
     let policy = Policy::ALL[rng.below(Policy::ALL.len() as u64) as usize];
     let theme = Theme::ALL[rng.below(Theme::ALL.len() as u64) as usize];
     let mut options = options(policy, theme, rng.below(1 << 20));
+    options.clock = None;
     options.background_threads = Some([1, 2, 1, 0][rng.below(4) as usize]);
     options.sync_every_ms = [0, 0, 3][rng.below(3) as usize];
     options.scrub_bytes_per_second = [0, 0, 8 << 20][rng.below(3) as usize];

@@ -472,6 +472,7 @@ impl Victim {
             ("compression", ["lz4", "zstd", "none", "snappy"]),
             ("file_size_max_bytes", ["4096", "8192", "65536", "16384"]),
             ("verify_tables", ["true", "false", "true", "false"]),
+            ("value_separation_min_bytes", ["off", "0", "100", "2000"]),
         ];
         let (name, values) = all[rng.below(all.len() as u64) as usize];
         db.set_options(&[(name, values[rng.below(4) as usize])])

@@ -272,7 +272,7 @@ impl Db {
     }
 }
 
-pub(super) fn now_unix_ms() -> u64 {
+fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -4,7 +4,7 @@
 //! process kills it, and lets another child read the store. The next child continues in the same
 //! store, so recovery is also tested on what was recovered before.
 //!
-//! Write number `i` sets the slot [`slot`]`(i)` to a value that is a function of `i`, so a reader
+//! Write number `i` sets a slot that is a function of `i` to a value that is another one, so a reader
 //! can say which write a value is from. The write that ran when the process was killed may or may
 //! not be in the store.
 

@@ -29,7 +29,7 @@ fn power_cut_after_any_operation_keeps_durable_writes() {
     for (seed, policy) in Policy::ALL.iter().enumerate() {
         let themes: Vec<_> = Theme::ALL.iter().enumerate().collect();
         let tally = in_parallel(&themes, |(number, theme)| {
-            cuts::run(&script(*policy, **theme, (seed * 9 + number) as u64, 36), &effort())
+            cuts::run(&script(*policy, **theme, (seed * 9 + number) as u64, 28), &effort())
         });
         assert_no_failure(&tally);
         for what in ["images", "nested images", "images of depth 3", "checkpoints"] {

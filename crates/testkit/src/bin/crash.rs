@@ -50,7 +50,7 @@ struct Size {
 
 /// A part of [`SHORT`], for CI, where the test `campaigns` runs as much again.
 const QUICK: Size = Size {
-    steps: 24,
+    steps: 16,
     nest_one_in: 400,
     repair_stores: 3,
     fault_scripts: 3,
@@ -58,8 +58,8 @@ const QUICK: Size = Size {
     bit_stores: 1,
     mutations: 4_000,
     model_steps: 2_000,
-    fault_steps: 30,
-    task_steps: 24,
+    fault_steps: 20,
+    task_steps: 18,
     repair_fault_steps: 12,
     repair_cut_steps: 35,
     bit_steps: 10,

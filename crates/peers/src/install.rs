@@ -129,24 +129,21 @@ const ABOUT: &[About] = &[
 
 /// Returns every engine known by name.
 pub fn list() -> Vec<Listed> {
-    let listed = |name: &&'static str| {
-        let of_it = |part: fn(&About) -> &'static str| {
-            ABOUT.iter().find(|about| about.name == *name).map_or("", part)
-        };
-        let engine = engine_named(name, None);
+    let listed = |about: &About| {
+        let engine = engine_named(about.name, None);
         Listed {
-            name,
+            name: about.name,
             description: engine.as_ref().ok().map(|engine| engine.description()),
             missing: engine.as_ref().err().map(ToString::to_string),
-            licence: of_it(|about| about.licence),
+            licence: about.licence,
             own_process: engine.as_ref().is_ok_and(|engine| engine.subprocess_spec().is_some()),
-            how: of_it(|about| about.how),
-            lost_by_kill: of_it(|about| about.lost_by_kill),
-            lost_by_power_cut: of_it(|about| about.lost_by_power_cut),
+            how: about.how,
+            lost_by_kill: about.lost_by_kill,
+            lost_by_power_cut: about.lost_by_power_cut,
             capabilities: engine.ok().map(|engine| engine.capabilities()),
         }
     };
-    ENGINES.iter().map(listed).collect()
+    ABOUT.iter().map(listed).collect()
 }
 
 /// Returns the directory of installed engines: `$ESKER_ENGINES`, or the user's data directory.
@@ -299,6 +296,7 @@ mod tests {
 
     #[test]
     fn every_engine_has_installation_instructions() {
+        assert!(ABOUT.iter().map(|about| &about.name).eq(ENGINES));
         for engine in list() {
             assert!(!engine.how.is_empty() && !engine.licence.is_empty(), "{engine:?}");
             assert!(!engine.lost_by_kill.is_empty(), "{engine:?}");

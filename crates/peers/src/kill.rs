@@ -22,10 +22,10 @@ use esker_lab::workload::rng::{Rng, mix};
 
 use crate::bench::{engine_named, split_spec};
 
-/// Arguments of the child that writes; the engine, the directory, the number of the first write
-/// and the durability follow.
+/// Arguments of the child that writes; the engine, the durability, the directory and the number of
+/// the first write follow.
 pub const WRITER_ARGUMENTS: &[&str] = &["lab", "engines", "kill-writer"];
-/// Arguments of the child that reads; the engine, the directory and the durability follow.
+/// Arguments of the child that reads; the engine, the durability and the directory follow.
 pub const READER_ARGUMENTS: &[&str] = &["lab", "engines", "kill-reader"];
 
 /// Number of keys.
@@ -293,11 +293,13 @@ impl Running {
     /// Kills the child, unless it has ended, and returns its status.
     fn end(&mut self) -> Result<ExitStatus> {
         let _ = self.child.kill();
-        self.child.wait().map_err(|e| self.cannot_end(&e))
+        self.wait()
     }
 
-    fn cannot_end(&self, error: &std::io::Error) -> LabError {
-        LabError::engine(format!("{}: its process cannot end: {error}", self.spec))
+    /// Waits until the child has ended by itself, and returns its status.
+    fn wait(&mut self) -> Result<ExitStatus> {
+        let fail = |e| LabError::engine(format!("{}: its process cannot end: {e}", self.spec));
+        self.child.wait().map_err(fail)
     }
 
     /// Returns the error of a child that ended without being killed: its last message, or its
@@ -343,7 +345,7 @@ fn life(spec: &str, dir: &Path, first: u64, time: Duration, kills: &Kills) -> Re
         }
         if reading.is_finished() {
             // It has ended, or is about to.
-            return running.child.wait().map_err(|e| running.cannot_end(&e));
+            return running.wait();
         }
         std::thread::sleep(time);
         running.end()
@@ -372,7 +374,7 @@ fn contents(spec: &str, dir: &Path, kills: &Kills) -> Result<Vec<u64>> {
             std::thread::sleep(LOOK);
         }
         let status = match reading.is_finished() {
-            true => running.child.wait().map_err(|e| running.cannot_end(&e)),
+            true => running.wait(),
             false => running.end(),
         };
         (reading.join().unwrap_or_default(), status)

@@ -188,7 +188,7 @@ fn settings(options: &StoreOptions) -> String {
             checkpoint_pages(options)
         );
     }
-    settings + &format!("PRAGMA journal_mode=WAL; PRAGMA synchronous={}", synchronous(options))
+    settings + &format!("PRAGMA synchronous={}", synchronous(options))
 }
 
 /// Opens connections to one database.
@@ -219,7 +219,7 @@ impl Factory {
         };
         connection.check(code)?;
         connection.execute(&self.settings)?;
-        let mode = connection.text(c"PRAGMA journal_mode")?;
+        let mode = connection.text(c"PRAGMA journal_mode=WAL")?;
         match mode.as_str() {
             "wal" => Ok(connection),
             _ => Err(LabError::engine(format!(

@@ -43,7 +43,7 @@ fn power_cut_after_any_operation_keeps_durable_writes() {
 
 /// Returns an encrypted script with all values in value files.
 fn encrypted(policy: Policy, theme: Theme, seed: u64, steps: usize) -> Script {
-    let mut script = Script { encrypted: true, ..script(policy, theme, seed, steps) };
+    let mut script = script(policy, theme, seed, steps).into_encrypted();
     script.options.value_separation_min_bytes = ValueSeparation::From(0);
     script
 }

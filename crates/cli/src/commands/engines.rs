@@ -56,10 +56,21 @@ enum What {
     Kill(KillArgs),
     /// Write until killed; called only by `kill`
     #[command(hide = true)]
-    KillWriter { engine: String, durability: String, dir: PathBuf, first: u64 },
+    KillWriter {
+        engine: String,
+        #[arg(value_parser = durability_named)]
+        durability: Durability,
+        dir: PathBuf,
+        first: u64,
+    },
     /// Read what a killed process left; called only by `kill`
     #[command(hide = true)]
-    KillReader { engine: String, durability: String, dir: PathBuf },
+    KillReader {
+        engine: String,
+        #[arg(value_parser = durability_named)]
+        durability: Durability,
+        dir: PathBuf,
+    },
 }
 
 #[derive(Args)]
@@ -70,8 +81,8 @@ struct KillArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     kills: u64,
     /// What each write must survive: `none`, `buffered` (a killed process) or `sync` (a power cut)
-    #[arg(long, default_value = "buffered", value_name = "LEVEL")]
-    durability: String,
+    #[arg(long, default_value = "buffered", value_name = "LEVEL", value_parser = durability_named)]
+    durability: Durability,
     /// Seed of the moments of the kills
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -100,14 +111,12 @@ pub fn run(args: &EnginesArgs) -> Outcome {
         Some(What::Kill(kill)) => kill_all(kill, args.json())?,
         Some(What::KillWriter { engine, durability, dir, first }) => {
             esker_lab::run::subprocess::end_with_parent();
-            let durability = durability_named(durability)?;
             let mut out = std::io::stdout().lock();
-            kill::write_until_killed(engine, dir, *first, durability, &mut out)?;
+            kill::write_until_killed(engine, dir, *first, *durability, &mut out)?;
         }
         Some(What::KillReader { engine, durability, dir }) => {
             esker_lab::run::subprocess::end_with_parent();
-            let durability = durability_named(durability)?;
-            kill::read_slots(engine, dir, durability, &mut std::io::stdout().lock())?;
+            kill::read_slots(engine, dir, *durability, &mut std::io::stdout().lock())?;
         }
     }
     Ok(0)
@@ -176,10 +185,8 @@ fn state_row(engine: &Listed) -> [String; 5] {
     [engine.name.into(), state.into(), what, engine.licence.into(), engine.how.into()]
 }
 
-fn durability_named(name: &str) -> Result<Durability, Failure> {
-    Durability::parse(name).ok_or_else(|| {
-        Failure::usage(format!("--durability is none, buffered or sync, not {name:?}"))
-    })
+fn durability_named(name: &str) -> Result<Durability, &'static str> {
+    Durability::parse(name).ok_or("a durability is none, buffered or sync")
 }
 
 /// Returns the installed engines that keep their data in files and have this durability.
@@ -190,11 +197,12 @@ fn able(durability: Durability) -> Vec<String> {
 }
 
 fn kill_all(args: &KillArgs, json: bool) -> Result<(), Failure> {
-    let durability = durability_named(&args.durability)?;
+    let durability = args.durability;
     interrupt::exit_after(|| super::bench::remove_stores(std::process::id()));
     let temporary = std::env::temp_dir().join(format!("esker-bench-{}-kill", std::process::id()));
     let engines = if args.engines.is_empty() { able(durability) } else { args.engines.clone() };
-    engines.iter().try_for_each(|engine| kill::check(engine, durability))?;
+    // All are known before the first one runs.
+    args.engines.iter().try_for_each(|engine| kill::check(engine, durability))?;
     let kills = Kills {
         program: std::env::current_exe()?,
         dir: args.db.clone().unwrap_or_else(|| temporary.clone()),

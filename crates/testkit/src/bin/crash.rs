@@ -123,7 +123,7 @@ fn nth_script(seed: u64, steps: usize) -> Script {
     let policy = Policy::ALL[(seed % Policy::ALL.len() as u64) as usize];
     let script = script(policy, Theme::ALL[(seed % themes) as usize], seed, steps);
     // An encrypted store has several times as many file operations as another one.
-    Script { encrypted: seed % 23 == 4, ..script }
+    if seed % 23 == 4 { script.into_encrypted() } else { script }
 }
 
 fn cut(size: &Size, seed: u64) -> Tally {
@@ -176,7 +176,8 @@ fn stores(count: u64, seed: u64, steps: usize) -> Vec<Store> {
 fn stores_and_encrypted(count: u64, seed: u64, steps: usize) -> Vec<Store> {
     let mut stores = stores(count, seed, steps);
     // It has several times as many file operations as another store, and longer files.
-    let script = Script { encrypted: true, ..nth_script(seed, steps / 4) };
+    let script = nth_script(seed, steps / 4);
+    let script = if script.encrypted { script } else { script.into_encrypted() };
     stores.push(Store::of(script, true));
     stores
 }

@@ -57,7 +57,7 @@ impl Store {
     pub fn of(script: Script, closed: bool) -> Store {
         let (seed, encrypted) = (script.seed, script.encrypted);
         let end = if closed { "closed" } else { "killed" };
-        let name = format!("{} {end}", script.context());
+        let name = format!("{} {end}", script.name);
         let disk = CrashFs::seeded(seed);
         disk.create_dir(Path::new("/data"))
             .unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));

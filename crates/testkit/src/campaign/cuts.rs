@@ -79,7 +79,7 @@ impl Collector {
 }
 
 /// Returns whether a path is that of a value file.
-pub fn is_value_file(path: &Path) -> bool {
+fn is_value_file(path: &Path) -> bool {
     path.extension() == Some("val".as_ref())
 }
 
@@ -97,7 +97,7 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
         effort: *effort,
         rng: SplitMix64::new(script.seed ^ 0x0063_7574),
         depth: 1,
-        context: script.context(),
+        context: script.name.clone(),
         tally: Tally::default(),
         found: HashMap::new(),
     };

@@ -103,7 +103,7 @@ fn one(
     tally: &mut Tally,
 ) -> bool {
     let often = if for_ever { "permanently" } else { "once" };
-    let context = format!("{}, {cause:?} {often} from operation {nth}", script.context());
+    let context = format!("{}, {cause:?} {often} from operation {nth}", script.name);
     let mut trial = Trial::new(script, cause, wrap, context);
     let ended = guarded(|| trial.run(nth, for_ever));
     if let Err(panic) = ended {

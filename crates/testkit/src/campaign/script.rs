@@ -142,9 +142,9 @@ pub struct Script {
 }
 
 impl Script {
-    /// Returns the name, which also tells an encrypted store.
-    pub fn context(&self) -> String {
-        if self.encrypted { format!("{} encrypted", self.name) } else { self.name.clone() }
+    /// Returns the script for an encrypted store.
+    pub fn into_encrypted(self) -> Script {
+        Script { name: format!("{} encrypted", self.name), encrypted: true, ..self }
     }
 }
 

@@ -3,7 +3,7 @@
 .PHONY: install uninstall
 .PHONY: proof kills feedkills separated powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
-.PHONY: rocksdb rocksdb-suite
+.PHONY: rocksdb rocksdb-suite rocksdb-apps sick phases api-pages
 .PHONY: gotest go-bench
 .PHONY: nodetest node-bench npm-pack
 .PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
@@ -73,6 +73,15 @@ kills:  ## COUNT (10000) processes killed while they use stores, judged from out
 feedkills: ## COUNT (1000) kills each of a writer and a reader that copies its feed to LMDB, SQLite
 	scripts/torture.sh feed
 
+sick: ## stores made sick on purpose: does the doctor name each, and what does its advice bring?
+	cargo bench --package esker-cli --bench sick_stores
+
+phases: ## what a store could gain at most by adapting its memory and its policy to phases
+	cargo bench --package esker-cli --bench phases
+
+api-pages: ## pages of the C, C++ and Node.js interfaces in target/pages; a warning is a failure
+	scripts/api-pages.sh
+
 separated: ## the tests, and those of other projects, with all values in value files
 	scripts/separated.sh
 
@@ -121,6 +130,9 @@ shim:   ## target/shim/libleveldb.so.1d: LevelDB's C++ and C interfaces over Esk
 
 rocksdb: ## target/rocksdb/librocksdb.so: RocksDB's C interface over Esker
 	scripts/rocksdb.sh
+
+rocksdb-apps: ## programs that use RocksDB, unchanged, on RocksDB and on Esker in turn, with kills
+	scripts/rocksdb-apps.sh
 
 rocksdb-suite: ## other people's tests of that interface, and random calls beside RocksDB
 	scripts/rocksdb-suite.sh

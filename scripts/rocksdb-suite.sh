@@ -25,24 +25,7 @@ skip() {
     left_out=1
 }
 
-# Unpacks the source of a crate to $work/NAME, from cargo's registry.
-source_of() {
-    local name=$1 version=$2 place=$work/fetch found
-    [ -e "$work/$name/Cargo.toml" ] && return 0
-    mkdir -p "$place/src"
-    echo "" >"$place/src/lib.rs"
-    printf '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n[dependencies]\n%s = { version = "=%s", default-features = false }\n' \
-        "$name" "$version" >"$place/Cargo.toml"
-    (cd "$place" && ${CARGO:-cargo} fetch --quiet) || return 1
-    found=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -maxdepth 2 -type d \
-        -name "$name-$version*" | head -1)
-    [ -n "$found" ] || return 1
-    cp -r "$found" "$work/$name"
-    # The suites run with the toolchain that is there.
-    rm -f "$work/$name/rust-toolchain" "$work/$name/rust-toolchain.toml"
-    # A package outside of this project's workspace.
-    grep -q '^\[workspace\]' "$work/$name/Cargo.toml" || printf '\n[workspace]\n' >>"$work/$name/Cargo.toml"
-}
+. scripts/fetched.sh
 
 # Runs each test of a program as a process of its own, because some tests abort. Arguments: the log,
 # the option that precedes a test's name, the option that lists the tests, and the program.
@@ -115,15 +98,8 @@ rust() {
 go_tests() {
     local log=$work/go.log dir=$work/grocksdb
     command -v go >/dev/null || { skip go "Go is not installed"; return 0; }
-    if [ ! -e "$dir/go.mod" ]; then
-        mkdir -p "$work/fetch"
-        printf 'module fetch\n' >"$work/fetch/go.mod"
-        local found
-        found=$(cd "$work/fetch" && go mod download -json "github.com/linxGnu/grocksdb@$go_module" 2>/dev/null |
-            sed -n -E 's/^\s*"Dir": "(.*)",?$/\1/p')
-        [ -n "$found" ] || { skip go "the module grocksdb $go_module cannot be fetched"; return 0; }
-        cp -r "$found" "$dir" && chmod -R u+w "$dir"
-    fi
+    go_source_of github.com/linxGnu/grocksdb "$go_module" grocksdb ||
+        { skip go "the module grocksdb $go_module cannot be fetched"; return 0; }
     : >"$log"
     rm -f "$log.results"
     (

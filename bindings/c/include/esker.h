@@ -123,7 +123,7 @@
 // The committed transactions give the results of some order in which they run one after the other.
 #define ESKER_ISOLATION_SERIALIZABLE 1
 
-// Conflicts are found at the commit. No call waits for another transaction.
+// Conflicts are found at the commit. Only `esker_transaction_prepare` may wait for another transaction.
 #define ESKER_CONCURRENCY_OPTIMISTIC 0
 
 // Conflicts are found at once, by locks: a call waits until the holder of a lock has ended.
@@ -548,13 +548,13 @@ typedef void (*esker_visit_slot_t)(void*, const esker_slot_info_t*);
 typedef struct {
   // Identity of the fork.
   uint64_t store_id;
-  // Number of tables that the fork shares with the parent by hard links.
+  // Number of tables and value files that the fork shares with the parent by hard links.
   uint64_t linked_files;
-  // Size of these tables, in bytes.
+  // Size of these files, in bytes.
   uint64_t linked_bytes;
-  // Number of tables that were copied, because they could not be linked.
+  // Number of tables and value files that were copied, because they could not be linked.
   uint64_t copied_files;
-  // Size of these tables, in bytes.
+  // Size of these files, in bytes.
   uint64_t copied_bytes;
 } esker_fork_report_t;
 
@@ -1148,8 +1148,9 @@ esker_keyspace_options_t *esker_keyspace_options_create(void);
 // Frees options of a keyspace. Keyspaces opened with them are not affected.
 void esker_keyspace_options_destroy(esker_keyspace_options_t *options);
 
-// Sets an option of a keyspace, by name or alias, from text. `docs/options.md` says which options
-// a keyspace can have of its own. Any other option is a failure.
+// Sets an option of a keyspace, by name or alias, from text: one that a keyspace can have of its own
+// by `docs/options.md`, or `merge_operator`, `compaction_filter` or `ttl_ms`. Any other option is a
+// failure.
 int32_t esker_keyspace_options_set(esker_keyspace_options_t *options,
                                    const char *name,
                                    const char *value,
@@ -1628,8 +1629,8 @@ int32_t esker_transaction_put_in(const esker_transaction_t *transaction,
                                  size_t value_len,
                                  char **message);
 
-// Sets a key to a value that expires at the commit plus `ttl_ms` milliseconds; `ESKER_NEVER_MS`
-// never ends. The transaction itself sees the value whatever the time. Otherwise as
+// Sets a key to a value that expires `ttl_ms` milliseconds after the commit, or after the
+// preparation of a transaction that is prepared; `ESKER_NEVER_MS` never ends. The transaction itself sees the value whatever the time. Otherwise as
 // `esker_transaction_put`.
 int32_t esker_transaction_put_with_ttl(const esker_transaction_t *transaction,
                                        const uint8_t *key,
@@ -1811,10 +1812,10 @@ void esker_runtime_destroy(esker_runtime_t *runtime);
 // they must not wait for another store of it.
 void esker_options_set_runtime(esker_options_t *options, const esker_runtime_t *runtime);
 
-// Sets `*value` to what the stores of a runtime use now: `stores` (open ones), `threads` (started
-// ones), `budget_bytes`, `memtable_bytes`, `memtable_limit_bytes` (at which writers wait),
-// `tables_bytes`, `cache_bytes`, `cache_capacity_bytes`, or `background_bytes` (written since the
-// creation of the runtime). Fails with `ESKER_INVALID_ARGUMENT` for another name.
+// Sets `*value` to what the stores of a runtime use now: `stores` (open ones with background work),
+// `threads` (started ones), `budget_bytes`, `memtable_bytes`, `memtable_limit_bytes` (at which
+// writers wait), `tables_bytes`, `cache_bytes`, `cache_capacity_bytes`, or `background_bytes`
+// (written since the creation of the runtime). Fails with `ESKER_INVALID_ARGUMENT` for another name.
 int32_t esker_runtime_metric(const esker_runtime_t *runtime,
                              const char *name,
                              uint64_t *value,

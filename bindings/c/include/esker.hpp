@@ -2,14 +2,16 @@
 //
 // Rules:
 // 1. Every object owns its C handle and frees it once. Objects can be moved; none can be copied.
-//    A moved-from object may only be destroyed or assigned.
+//    A moved-from object may only be destroyed or assigned. A `Perf` belongs to its thread and
+//    cannot be moved.
 // 2. A failure is an `esker::Error`, with the code and the message of the C function. Functions
 //    that only read a position of an iterator do not fail.
 // 3. Keys and values are passed as `std::string_view` and may hold any bytes. A view that an
 //    iterator returns is valid until the iterator is moved or destroyed.
 // 4. No exception leaves a callback: the functions for key orders must be `noexcept`, and an
 //    exception of a merge operator or a compaction filter is caught and becomes a failure of the
-//    read, or keeps the pair.
+//    read, or keeps the pair. After an exception of a filter policy, its table may contain every
+//    key. An exception of a function that visits something is thrown again by the call that visits.
 // 5. A snapshot, an iterator, a keyspace, a transaction, a slot, a feed and a comparison may be
 //    destroyed before or after their store, and a view or a promoted store before or after its
 //    follower.
@@ -23,11 +25,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -44,24 +49,41 @@ namespace esker {
 
 // Kinds of failures. The meaning of each is that of the C constant.
 enum class Code : int32_t {
+    // An argument is invalid. Nothing was changed.
     invalid_argument = ESKER_INVALID_ARGUMENT,
+    // Bytes on disk differ from the bytes written. They were not returned.
     corruption = ESKER_CORRUPTION,
+    // The operating system refused an operation.
     io = ESKER_IO,
+    // The device or a quota is full. No acknowledged write is lost.
     no_space = ESKER_NO_SPACE,
+    // Another process or handle has the store open.
     locked = ESKER_LOCKED,
+    // The directory has another format, version or key order, or belongs to another program or
+    // store.
     incompatible = ESKER_INCOMPATIBLE,
+    // The store accepts no writes: it was opened read-only, or an earlier sync of its log failed.
     read_only = ESKER_READ_ONLY,
+    // The store was closed.
     closed = ESKER_CLOSED,
+    // A defect in Esker. Please report the message.
     internal = ESKER_INTERNAL,
+    // The named store, keyspace, backup or slot does not exist. Nothing was changed.
     not_found = ESKER_NOT_FOUND,
+    // A transaction conflicts with another commit. Nothing was written. `Db::transact` runs it
+    // again.
     conflict = ESKER_CONFLICT,
+    // A wait for a lock, or of a write for memory, ended at its deadline. Nothing was written.
     busy = ESKER_BUSY,
+    // Transactions wait for each other's locks. Nothing was written. `Db::transact` runs the
+    // transaction again.
     deadlock = ESKER_DEADLOCK,
 };
 
 // A failure of a call.
 class Error : public std::runtime_error {
 public:
+    // A failure of this kind. `what` returns the message.
     Error(Code code, const std::string& message) : std::runtime_error(message), code_(code) {}
     // The kind of the failure.
     Code code() const noexcept { return code_; }
@@ -139,6 +161,45 @@ void call(Function function, Arguments... arguments) {
     if (code != ESKER_OK) fail(code, message);
 }
 
+// Passes what the library visits to a function of the program. An exception does not leave it:
+// nothing is passed after the exception, and `finish` throws it again.
+template <class Visit, class Receive>
+class Visitor;
+
+template <class Visit, class... Arguments>
+class Visitor<Visit, void (*)(void*, Arguments...)> {
+public:
+    explicit Visitor(Visit& visit) noexcept : visit_(&visit) {}
+
+    static void receive(void* own, Arguments... arguments) noexcept {
+        auto* self = static_cast<Visitor*>(own);
+        if (self->thrown_) return;
+        try {
+            (*self->visit_)(arguments...);
+        } catch (...) {
+            self->thrown_ = std::current_exception();
+        }
+    }
+
+    void finish() const {
+        if (thrown_) std::rethrow_exception(thrown_);
+    }
+
+private:
+    Visit* visit_;
+    std::exception_ptr thrown_;
+};
+
+// Calls a C function whose last arguments are a state, a function of the type `Receive` that gets
+// it, and the place of the message. `visit` gets the other arguments of that function.
+template <class Receive, class Visit, class Function, class... Arguments>
+void call_visiting(Visit& visit, Function function, Arguments... arguments) {
+    Visitor<Visit, Receive> visitor(visit);
+    const Receive receive = &Visitor<Visit, Receive>::receive;
+    call(function, arguments..., static_cast<void*>(&visitor), receive);
+    visitor.finish();
+}
+
 // Owns a C handle.
 template <class Handle, void (*destroy)(Handle*)>
 struct Destroy {
@@ -206,6 +267,13 @@ struct Giving {
     std::function<MasterKey(std::optional<std::string_view>)> give;
 };
 
+struct Sifting {
+    using Keys = std::vector<std::string_view>;
+    std::string name;
+    std::function<std::string(const Keys&)> create;
+    std::function<bool(std::string_view, std::string_view)> may_match;
+};
+
 struct Filtering {
     std::string name;
     std::function<std::optional<std::string>(std::string_view, std::string_view)> decide;
@@ -228,7 +296,10 @@ public:
         return *this;
     }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_runtime_options_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_runtime_options_t* handle() noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_runtime_options_t, esker_runtime_options_destroy> handle_;
@@ -238,6 +309,9 @@ private:
 // are closed.
 class Runtime {
 public:
+    // Creates a runtime. Its threads start when there is work, and end when this object is gone and
+    // the last of its stores is closed. It must not be used in a child of a fork. Throws `Error`
+    // with `Code::invalid_argument` for an option that is out of its range.
     explicit Runtime(const RuntimeOptions& options = RuntimeOptions()) {
         esker_runtime_t* runtime = nullptr;
         detail::call(esker_runtime_create, options.handle(), &runtime);
@@ -251,6 +325,7 @@ public:
         return value;
     }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_runtime_t* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -261,6 +336,7 @@ private:
 class Memory {
 public:
     Memory() : handle_(esker_memory_create()) {}
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_memory_t* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -351,6 +427,30 @@ public:
         return *this;
     }
 
+    // Replaces the Bloom filters of tables by functions of the program. The name of their format is
+    // permanent: a table whose filter has another name is read without a filter. `create` makes the
+    // filter of a table from its keys, which are distinct and in key order. `may_match` returns
+    // whether a key may be among the keys of a filter. It must not return false for one of them.
+    // Both are called from any thread, by several at once, and must not use the store. A table may
+    // contain every key if `create` throws or returns an empty filter for it. It may contain the
+    // key if `may_match` throws. Throws `Error` with `Code::invalid_argument` if one of the
+    // functions is empty.
+    Options& set_filter(
+        std::string name,
+        std::function<std::string(const std::vector<std::string_view>& keys)> create,
+        std::function<bool(std::string_view key, std::string_view filter)> may_match) {
+        const bool has_create = static_cast<bool>(create);
+        const bool has_may_match = static_cast<bool>(may_match);
+        auto* state =
+            new detail::Sifting{std::move(name), std::move(create), std::move(may_match)};
+        detail::call(esker_options_set_filter, handle_.get(), static_cast<void*>(state),
+                     &detail::destroy_state<detail::Sifting>,
+                     has_create ? &Options::create_filter : nullptr,
+                     has_may_match ? &Options::may_match : nullptr,
+                     &detail::name_of<detail::Sifting>);
+        return *this;
+    }
+
     // Opens stores with the threads, the memory and the cache of a runtime.
     Options& set_runtime(const Runtime& runtime) {
         esker_options_set_runtime(handle_.get(), runtime.handle());
@@ -400,7 +500,10 @@ public:
         return *this;
     }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_options_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_options_t* handle() noexcept { return handle_.get(); }
 
 private:
     static uint8_t give(void* state, const char* name, uint8_t* place, char** named,
@@ -500,6 +603,32 @@ private:
         }
     }
 
+    static char* create_filter(void* state, const char* const* keys, const size_t* key_lens,
+                               int count, size_t* filter_len) noexcept {
+        auto* own = static_cast<detail::Sifting*>(state);
+        try {
+            detail::Sifting::Keys views;
+            views.reserve(static_cast<size_t>(count));
+            for (int i = 0; i < count; ++i) views.emplace_back(keys[i], key_lens[i]);
+            return reinterpret_cast<char*>(detail::copied(own->create(views), filter_len));
+        } catch (...) {
+            // An empty filter rules out no key.
+            *filter_len = 0;
+            return nullptr;
+        }
+    }
+
+    static uint8_t may_match(void* state, const char* key, size_t key_len, const char* filter,
+                             size_t filter_len) noexcept {
+        if (filter_len == 0) return 1;
+        try {
+            auto* own = static_cast<detail::Sifting*>(state);
+            return static_cast<uint8_t>(own->may_match({key, key_len}, {filter, filter_len}));
+        } catch (...) {
+            return 1;
+        }
+    }
+
     detail::Owned<esker_options_t, esker_options_destroy> handle_;
 };
 
@@ -508,6 +637,10 @@ class KeyspaceOptions {
 public:
     KeyspaceOptions() : handle_(esker_keyspace_options_create()) {}
 
+    // Sets an option, by name or alias, from text. `docs/options.md` says which options a keyspace
+    // can have of its own; `merge_operator`, `compaction_filter` and `ttl_ms` are those of the
+    // functions below. Throws `Error` with `Code::invalid_argument` for any other name, and for a
+    // bad value.
     KeyspaceOptions& set(const std::string& name, const std::string& value) {
         detail::call(esker_keyspace_options_set, handle_.get(), name.c_str(), value.c_str());
         return *this;
@@ -517,10 +650,15 @@ public:
         detail::call(esker_keyspace_options_set_key_order, handle_.get(), name.c_str());
         return *this;
     }
+    // Sets the merge operator by its name: a built-in one, or one that was added to the store's
+    // options. Default: none, so merges are refused. The name is checked by `Db::keyspace`, and
+    // stays with the keyspace.
     KeyspaceOptions& set_merge_operator(const std::string& name) {
         detail::call(esker_keyspace_options_set_merge_operator, handle_.get(), name.c_str());
         return *this;
     }
+    // Sets the compaction filter by its name: one that was added to the store's options. Default:
+    // none. The name is checked by `Db::keyspace`.
     KeyspaceOptions& set_compaction_filter(const std::string& name) {
         detail::call(esker_keyspace_options_set_compaction_filter, handle_.get(), name.c_str());
         return *this;
@@ -531,7 +669,10 @@ public:
         return *this;
     }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_keyspace_options_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_keyspace_options_t* handle() noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_keyspace_options_t, esker_keyspace_options_destroy> handle_;
@@ -540,7 +681,9 @@ private:
 // A snapshot of a store.
 class Snapshot {
 public:
+    // Takes over a handle of `esker_snapshot_create` or `esker_snapshot_create_with_position`.
     explicit Snapshot(esker_snapshot_t* handle) : handle_(handle) {}
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_snapshot_t* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -554,6 +697,7 @@ struct ReadOptions {
     // Whether blocks that are read go to the cache.
     bool fill_cache = true;
 
+    // The C handle of the snapshot, which keeps it. Null: the current state.
     const esker_snapshot_t* handle() const noexcept {
         return snapshot == nullptr ? nullptr : snapshot->handle();
     }
@@ -561,18 +705,109 @@ struct ReadOptions {
 
 // Bounds of a scan: from `start` (inclusive) to `end` (exclusive).
 struct Bounds {
+    // The keys begin here, inclusive. Nothing: no bound.
     std::optional<std::string_view> start = std::nullopt;
+    // The keys end here, exclusive. Nothing: no bound.
     std::optional<std::string_view> end = std::nullopt;
+};
+
+// A value, and the time at which its pair expires.
+struct ValueWithExpiry {
+    // A copy of the value.
+    std::string value;
+    // The time at which the pair expires, in milliseconds since 1970. Nothing: it does not expire.
+    std::optional<uint64_t> expires_ms;
+};
+
+// Pairs that `Iterator::read` has copied, for a range-for loop. They can be walked many times. The
+// next read into the chunk replaces them and uses its memory again.
+class Chunk {
+public:
+    // A key and its value. Both views are valid until the next read into the chunk.
+    using Pair = std::pair<std::string_view, std::string_view>;
+
+    // A chunk for as many pairs as fit into `bytes_max` bytes, each with eight bytes more. A pair
+    // that is larger makes the chunk grow.
+    explicit Chunk(size_t bytes_max = 64 * 1024) : buffer_(bytes_max) {}
+
+    // The place of a range-for loop over the pairs. It is valid until the next read into the chunk.
+    class Position {
+    public:
+        // An input iterator.
+        using iterator_category = std::input_iterator_tag;
+        // What a place has.
+        using value_type = Pair;
+        // A type that the standard library asks for.
+        using difference_type = std::ptrdiff_t;
+        // A type that the standard library asks for.
+        using pointer = const Pair*;
+        // What `*` returns: a pair of views, by value.
+        using reference = Pair;
+
+        // The place of a pair in the memory of a chunk.
+        explicit Position(const uint8_t* at) noexcept : at_(at) {}
+        // The pair at this place, which must not be the end.
+        Pair operator*() const noexcept {
+            const uint8_t* key = at_ + head_bytes;
+            return {detail::view(key, key_length()),
+                    detail::view(key + key_length(), value_length())};
+        }
+        // Moves on to the next pair.
+        Position& operator++() noexcept {
+            at_ += head_bytes + key_length() + value_length();
+            return *this;
+        }
+        // Moves on to the next pair.
+        void operator++(int) noexcept { ++*this; }
+        // Whether both are at the same pair.
+        bool operator==(const Position& other) const noexcept { return at_ == other.at_; }
+        // Whether both are at different pairs.
+        bool operator!=(const Position& other) const noexcept { return at_ != other.at_; }
+
+    private:
+        // A pair is the length of its key and that of its value, little-endian, and then both.
+        static constexpr size_t head_bytes = 8;
+
+        size_t key_length() const noexcept { return number(at_); }
+        size_t value_length() const noexcept { return number(at_ + 4); }
+        static size_t number(const uint8_t* at) noexcept {
+            return size_t{at[0]} | size_t{at[1]} << 8 | size_t{at[2]} << 16 | size_t{at[3]} << 24;
+        }
+
+        const uint8_t* at_;
+    };
+
+    // The number of pairs.
+    size_t size() const noexcept { return rows_; }
+    // Whether there is no pair.
+    bool empty() const noexcept { return rows_ == 0; }
+    // The first pair.
+    Position begin() const noexcept { return Position(buffer_.data()); }
+    // The place after the last pair.
+    Position end() const noexcept { return Position(buffer_.data() + bytes_); }
+
+private:
+    friend class Iterator;
+
+    std::vector<uint8_t> buffer_;
+    // What of the buffer is pairs.
+    size_t bytes_ = 0;
+    size_t rows_ = 0;
 };
 
 // A cursor over pairs in key order. One thread at a time may use it.
 class Iterator {
 public:
+    // Takes over a handle of `esker_iter_create`, or of a function like it.
     explicit Iterator(esker_iter_t* handle) : handle_(handle) {}
 
+    // Whether the iterator is at a key. It is at none before its first seek, past either end and
+    // after a failure.
     bool valid() const noexcept { return esker_iter_valid(handle_.get()) != 0; }
-    // Moves fail with the iterator's failure, for example of a damaged table.
+    // Moves to the first key within the bounds. Every move throws the iterator's failure, for
+    // example that of a damaged table. The failure stays until the next seek.
     void seek_to_first() { moved(esker_iter_seek_to_first); }
+    // Moves to the last key within the bounds.
     void seek_to_last() { moved(esker_iter_seek_to_last); }
     // Moves to the first key at or after `key`.
     void seek(std::string_view key) {
@@ -584,22 +819,54 @@ public:
         esker_iter_seek_for_prev(handle_.get(), detail::bytes(key), key.size());
         check();
     }
+    // Moves to the next key. Does nothing if the iterator is not at a key.
     void next() { moved(esker_iter_next); }
+    // Moves to the previous key. Does nothing if the iterator is not at a key.
     void prev() { moved(esker_iter_prev); }
 
-    // Empty if the iterator is not at a key.
+    // The current key, valid until the next move. Empty if the iterator is not at a key.
     std::string_view key() const noexcept {
         size_t length = 0;
         const uint8_t* start = esker_iter_key(handle_.get(), &length);
         return detail::view(start, length);
     }
+    // The current value, valid until the next move. Empty if the iterator is not at a key.
     std::string_view value() const noexcept {
         size_t length = 0;
         const uint8_t* start = esker_iter_value(handle_.get(), &length);
         return detail::view(start, length);
     }
 
+    // Copies pairs from the position on into a chunk, at most `rows_max` and as many as fit, and
+    // moves past them. Returns whether there was one. It takes one call for many pairs. Throws the
+    // iterator's failure, but first returns the pairs before it. The chunk is empty after that.
+    bool read(Chunk& chunk, size_t rows_max = SIZE_MAX) { return fill(chunk, rows_max, false); }
+    // Does the same as `read`, from the position back.
+    bool read_backward(Chunk& chunk, size_t rows_max = SIZE_MAX) {
+        return fill(chunk, rows_max, true);
+    }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_iter_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_iter_t* handle() noexcept { return handle_.get(); }
+
 private:
+    bool fill(Chunk& chunk, size_t rows_max, bool backward) {
+        chunk.rows_ = chunk.bytes_ = 0;
+        size_t rows = 0, bytes = 0;
+        for (;;) {
+            detail::call(esker_iter_read, handle_.get(), static_cast<uint8_t>(backward), rows_max,
+                         chunk.buffer_.data(), chunk.buffer_.size(), &rows, &bytes);
+            // Without a pair, this is what the first one needs.
+            if (rows > 0 || bytes <= chunk.buffer_.size()) break;
+            chunk.buffer_.resize(bytes);
+        }
+        if (rows == 0) return false;
+        chunk.rows_ = rows;
+        chunk.bytes_ = bytes;
+        return true;
+    }
     void moved(void (*move)(esker_iter_t*)) {
         move(handle_.get());
         check();
@@ -612,37 +879,54 @@ private:
 // The pairs of a scan, for a range-for loop. They can be walked once.
 class Pairs {
 public:
+    // A key and its value. Both views are valid until the loop goes on to the next pair.
     using Pair = std::pair<std::string_view, std::string_view>;
 
+    // Walks the pairs of a cursor: from the first key on if `forward`, else from the last key back.
     Pairs(Iterator iterator, bool forward) : cursor_(std::move(iterator)), forward_(forward) {}
 
+    // The place of a range-for loop over the pairs. It must not be used after its `Pairs` was moved
+    // or destroyed.
     class Position {
     public:
+        // An input iterator: each pair is read once.
         using iterator_category = std::input_iterator_tag;
+        // What a place has.
         using value_type = Pair;
+        // A type that the standard library asks for. No distance is measured.
         using difference_type = std::ptrdiff_t;
+        // A type that the standard library asks for.
         using pointer = const Pair*;
+        // What `*` returns: a pair of views, by value.
         using reference = Pair;
 
+        // The place of the cursor of `pairs`. Null: the end.
         explicit Position(Pairs* pairs) : pairs_(pairs) {}
+        // The pair at this place, which must not be the end.
         Pair operator*() const { return {pairs_->cursor_.key(), pairs_->cursor_.value()}; }
+        // Moves the cursor on. Throws its failure.
         Position& operator++() {
             pairs_->forward_ ? pairs_->cursor_.next() : pairs_->cursor_.prev();
             if (!pairs_->cursor_.valid()) pairs_ = nullptr;
             return *this;
         }
+        // Moves the cursor on. Throws its failure.
         void operator++(int) { ++*this; }
+        // Whether both are at the end, or both belong to the same `Pairs` and are not.
         bool operator==(const Position& other) const { return pairs_ == other.pairs_; }
+        // The opposite of `==`.
         bool operator!=(const Position& other) const { return pairs_ != other.pairs_; }
 
     private:
         Pairs* pairs_;
     };
 
+    // Moves the cursor to the first pair of the walk. Throws the failure of the cursor.
     Position begin() {
         forward_ ? cursor_.seek_to_first() : cursor_.seek_to_last();
         return Position(cursor_.valid() ? this : nullptr);
     }
+    // The place after the last pair.
     Position end() { return Position(nullptr); }
 
 private:
@@ -652,21 +936,31 @@ private:
 
 // Kinds of changes in the change feed. The fields of each are those of the C constant.
 enum class ChangeKind : int32_t {
+    // `key` was set to `value`, until the time `expires_ms`.
     put = ESKER_CHANGE_PUT,
+    // The operand `value` was merged into the value of `key`.
     merge = ESKER_CHANGE_MERGE,
+    // `key` was deleted. It may not have existed.
     erase = ESKER_CHANGE_DELETE,
+    // The keys from `key` (inclusive) to `value` (exclusive) were deleted.
     erase_range = ESKER_CHANGE_DELETE_RANGE,
+    // All keys of the keyspace were deleted.
     clear = ESKER_CHANGE_CLEAR,
+    // The keyspace was created, with `key_order` and `options`.
     keyspace_created = ESKER_CHANGE_KEYSPACE_CREATED,
+    // The keyspace got the name `new_name`.
     keyspace_renamed = ESKER_CHANGE_KEYSPACE_RENAMED,
+    // The keyspace was dropped with all its keys.
     keyspace_dropped = ESKER_CHANGE_KEYSPACE_DROPPED,
 };
 
 // A change of a batch. Its views are valid until the next call on the feed.
 class Change {
 public:
+    // A view of a change of a batch.
     explicit Change(const esker_change_t* change) noexcept : change_(change) {}
 
+    // The kind. It tells which of the fields below the change has.
     ChangeKind kind() const noexcept { return static_cast<ChangeKind>(change_->kind); }
     // The name that the keyspace had then.
     std::string_view keyspace() const noexcept { return change_->keyspace; }
@@ -681,9 +975,11 @@ public:
         if (change_->expires_ms == ESKER_NEVER_MS) return std::nullopt;
         return change_->expires_ms;
     }
-    // Of keyspaces; empty for other kinds. The options are `name=value` a line.
+    // The new name of a keyspace that was renamed; empty for other kinds.
     std::string_view new_name() const noexcept { return text(change_->new_name); }
+    // The name of the key order of a keyspace that was created; empty for other kinds.
     std::string_view key_order() const noexcept { return text(change_->key_order); }
+    // The own options of a keyspace that was created, `name=value` a line; empty for other kinds.
     std::string_view options() const noexcept { return text(change_->options); }
 
 private:
@@ -698,39 +994,66 @@ private:
 // the feed.
 class ChangeBatch {
 public:
+    // The place of a range-for loop over the changes. It is valid as long as the batch.
     class Position {
     public:
+        // An input iterator.
+        using iterator_category = std::input_iterator_tag;
+        // What a place has.
+        using value_type = Change;
+        // A type that the standard library asks for.
+        using difference_type = std::ptrdiff_t;
+        // A type that the standard library asks for.
+        using pointer = const Change*;
+        // What `*` returns: a view of a change, by value.
+        using reference = Change;
+
+        // The place of a change in the array of a batch.
         explicit Position(const esker_change_t* const* at) noexcept : at_(at) {}
+        // The change at this place, which must not be the end.
         Change operator*() const noexcept { return Change(*at_); }
+        // Moves on to the next change.
         Position& operator++() noexcept {
             ++at_;
             return *this;
         }
+        // Moves on to the next change.
+        void operator++(int) noexcept { ++*this; }
+        // Whether both are at the same change.
         bool operator==(const Position& other) const noexcept { return at_ == other.at_; }
+        // Whether both are at different changes.
         bool operator!=(const Position& other) const noexcept { return at_ != other.at_; }
 
     private:
         const esker_change_t* const* at_;
     };
 
+    // A view of a batch of a feed.
     explicit ChangeBatch(const esker_change_batch_t* batch) noexcept : batch_(batch) {}
 
-    // The position after the batch.
+    // The position after the batch: the sequence number of its last operation.
     uint64_t sequence() const noexcept { return batch_->sequence; }
+    // The sequence number of its first operation.
     uint64_t first_sequence() const noexcept { return batch_->first_sequence; }
-    // Tells batches with the same sequence number apart.
+    // Tells batches with the same sequence number apart; not 0.
     uint64_t checksum() const noexcept { return batch_->checksum; }
-    // The position before the batch, and the checksum of the batch there; 0 if it is not known.
+    // The position before the batch.
     uint64_t previous() const noexcept { return batch_->previous; }
+    // The checksum of the batch that ends at `previous`; 0 if it is not known.
     uint64_t previous_checksum() const noexcept { return batch_->previous_checksum; }
-    // The number of this part of the batch, from 0 on, and whether more parts follow. The pairs of an
-    // ingest or a bulk load come in parts. Confirm the position after the last part.
+    // The number of this part of the batch, from 0 on. The pairs of an ingest or a bulk load come
+    // in parts; every other batch is whole.
     uint64_t part() const noexcept { return batch_->part; }
+    // Whether more parts of the batch follow. Confirm the position after the last part.
     bool continues() const noexcept { return batch_->continues != 0; }
 
+    // The number of changes in this part.
     size_t size() const noexcept { return batch_->changes_len; }
+    // The change at `index`, which must be less than `size`; that is not checked.
     Change operator[](size_t index) const noexcept { return Change(batch_->changes[index]); }
+    // The first change. A key may occur more than once; its last change counts.
     Position begin() const noexcept { return Position(batch_->changes); }
+    // The place after the last change.
     Position end() const noexcept { return Position(batch_->changes + batch_->changes_len); }
 
 private:
@@ -741,6 +1064,7 @@ private:
 // One thread at a time may use it.
 class Changes {
 public:
+    // Takes over a handle of `esker_changes_create` or `esker_slot_changes`.
     explicit Changes(esker_changes_t* handle) : handle_(handle) {}
 
     // The next batch; waits for it for at most `longest`. Nothing after that time. A close of the
@@ -756,18 +1080,43 @@ public:
     // the reader.
     uint64_t position() const noexcept { return esker_changes_position(handle_.get()); }
 
+    // The place of a range-for loop over the batches. It must not be used after its `Changes` was
+    // moved or destroyed.
     class Position {
     public:
+        // An input iterator: each batch is read once.
+        using iterator_category = std::input_iterator_tag;
+        // What a place has.
+        using value_type = ChangeBatch;
+        // A type that the standard library asks for. No distance is measured.
+        using difference_type = std::ptrdiff_t;
+        // A type that the standard library asks for.
+        using pointer = const ChangeBatch*;
+        // What `*` returns: a batch that the place has.
+        using reference = const ChangeBatch&;
+
+        // Reads the next batch of `changes`, which is then the place. Null: the end. Throws as
+        // `next`.
         explicit Position(Changes* changes) : changes_(changes) {
             if (changes_ != nullptr) ++*this;
         }
+        // The batch at this place, which must not be the end. It is valid until the next call on
+        // the feed.
         const ChangeBatch& operator*() const noexcept { return *batch_; }
+        // The batch at this place, as `*`.
+        const ChangeBatch* operator->() const noexcept { return &*batch_; }
+        // Reads the next batch without a wait. The place is the end if there is none yet. Throws as
+        // `next`.
         Position& operator++() {
             batch_ = changes_->next();
             if (!batch_) changes_ = nullptr;
             return *this;
         }
+        // Does the same as `++` before the place.
+        void operator++(int) { ++*this; }
+        // Whether both are at the end, or both belong to the same feed and are not.
         bool operator==(const Position& other) const noexcept { return changes_ == other.changes_; }
+        // The opposite of `==`.
         bool operator!=(const Position& other) const noexcept { return changes_ != other.changes_; }
 
     private:
@@ -775,8 +1124,15 @@ public:
         std::optional<ChangeBatch> batch_;
     };
 
+    // Reads the next batch without a wait. Throws as `next`.
     Position begin() { return Position(this); }
+    // The end of a loop: no further batch at present.
     Position end() { return Position(nullptr); }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_changes_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_changes_t* handle() noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_changes_t, esker_changes_destroy> handle_;
@@ -785,6 +1141,7 @@ private:
 // A slot: a durable position in the change feed. It stays when this handle is destroyed.
 class Slot {
 public:
+    // Takes over a handle of `esker_subscribe` or `esker_slot_open`.
     explicit Slot(esker_slot_t* handle) : handle_(handle) {}
 
     // The position that was confirmed last, or that the slot began with. `Code::not_found`, with the
@@ -803,16 +1160,22 @@ public:
     // Confirms every batch up to `position`, durably: the slot does not return them again.
     void confirm(uint64_t position) { detail::call(esker_slot_confirm, handle_.get(), position); }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_slot_t* handle() const noexcept { return handle_.get(); }
+
 private:
     detail::Owned<esker_slot_t, esker_slot_close> handle_;
 };
 
 // A slot of a store.
 struct SlotInfo {
+    // The name of the slot.
     std::string name;
+    // The position that its reader has confirmed; 0 if the slot is damaged.
     uint64_t position = 0;
-    // Bytes of logs that are kept only for this slot and for slots that lag less, and their maximum.
+    // Bytes of logs that are kept only for this slot and for slots that lag less.
     uint64_t lag_bytes = 0;
+    // The maximum of `lag_bytes`. Nothing: no limit.
     std::optional<uint64_t> lag_limit_bytes;
     // Why the slot keeps no logs any more.
     std::optional<std::string> problem;
@@ -820,7 +1183,9 @@ struct SlotInfo {
 
 // A store that a fork descends from.
 struct Ancestor {
+    // The random number that the store got when it was created.
     uint64_t store_id = 0;
+    // The name that it got as a fork, if it got one.
     std::optional<std::string> name;
     // Its sequence number at the fork.
     uint64_t sequence = 0;
@@ -828,30 +1193,40 @@ struct Ancestor {
 
 // The name that a fork got, and the stores that it descends from, the parent first.
 struct Lineage {
+    // The name that the store got as a fork, if it got one.
     std::optional<std::string> name;
+    // The stores that it descends from, the parent first. None for a store that is no fork.
     std::vector<Ancestor> ancestors;
 };
 
+// The identity of a fork, and what it shares with its parent. See `esker_fork_report_t`.
 using ForkReport = esker_fork_report_t;
+// What an ingest or a bulk load wrote. See `esker_ingest_report_t`.
 using IngestReport = esker_ingest_report_t;
 
 // A key that is not the same in two compared stores. Its views are valid until the next call on the
 // comparison.
 class Difference {
 public:
+    // A view of a difference of a comparison.
     explicit Difference(const esker_difference_t* found) noexcept : found_(found) {}
 
+    // The name of the keyspace.
     std::string_view keyspace() const noexcept { return found_->keyspace; }
+    // The key.
     std::string_view key() const noexcept { return detail::view(found_->key, found_->key_len); }
-    // The values in the first and in the second store; nothing if the store does not have the key.
+    // The value in the first store; nothing if the store does not have the key.
     std::optional<std::string_view> old_value() const noexcept {
         return side(found_->old_value, found_->old_value_len);
     }
+    // The value in the second store; nothing if the store does not have the key.
     std::optional<std::string_view> new_value() const noexcept {
         return side(found_->new_value, found_->new_value_len);
     }
-    // The times at which the pairs expire; `ESKER_NEVER_MS` if they do not.
+    // The time at which the pair of the first store expires, in milliseconds since 1970;
+    // `ESKER_NEVER_MS` if it does not.
     uint64_t old_expires_ms() const noexcept { return found_->old_expires_ms; }
+    // The time at which the pair of the second store expires; `ESKER_NEVER_MS` if it does not.
     uint64_t new_expires_ms() const noexcept { return found_->new_expires_ms; }
 
 private:
@@ -865,50 +1240,83 @@ private:
 
 // How two compared stores descend from each other: what the second is for the first.
 enum class Relation : int32_t {
+    // Both are the same store, or copies of its directory.
     same_store = ESKER_RELATION_SAME_STORE,
+    // The second store is a fork of the first, or a fork of a fork.
     descendant = ESKER_RELATION_DESCENDANT,
+    // The first store is a fork of the second, or a fork of a fork.
     ancestor = ESKER_RELATION_ANCESTOR,
+    // Both stores are forks that descend from the same store.
     siblings = ESKER_RELATION_SIBLINGS,
+    // Neither store remembers the other, nor a common ancestor.
     unrelated = ESKER_RELATION_UNRELATED,
 };
 
 // A comparison of two stores, for a range-for loop. It can be walked once.
 class Diff {
 public:
+    // Takes over a handle of `esker_diff_create`.
     explicit Diff(esker_diff_t* handle) : handle_(handle) {}
 
-    // The next difference; nothing at the end.
+    // The next difference; nothing at the end. After a failure, which it throws, the comparison is
+    // at its end.
     std::optional<Difference> next() {
         const esker_difference_t* found = nullptr;
         detail::call(esker_diff_next, handle_.get(), &found);
         if (found == nullptr) return std::nullopt;
         return Difference(found);
     }
+    // How the two stores descend from each other.
     Relation relation() const noexcept {
         return static_cast<Relation>(esker_diff_relation(handle_.get()));
     }
-    // The number of tables that both stores have.
+    // The number of tables that both stores have. If it is 0, the comparison reads every pair.
     uint64_t shared_files() const noexcept { return esker_diff_shared_files(handle_.get()); }
-    // The names of the keyspaces that only one store has, one per line.
+    // The names of the keyspaces that only the first store has, one per line.
     std::string keyspaces_only_in_old() const {
         return detail::taken(esker_diff_keyspaces_only_in(handle_.get(), 1));
     }
+    // The names of the keyspaces that only the second store has, one per line.
     std::string keyspaces_only_in_new() const {
         return detail::taken(esker_diff_keyspaces_only_in(handle_.get(), 0));
     }
 
+    // The place of a range-for loop over the differences. It must not be used after its `Diff` was
+    // moved or destroyed.
     class Position {
     public:
+        // An input iterator: each difference is read once.
+        using iterator_category = std::input_iterator_tag;
+        // What a place has.
+        using value_type = Difference;
+        // A type that the standard library asks for. No distance is measured.
+        using difference_type = std::ptrdiff_t;
+        // A type that the standard library asks for.
+        using pointer = const Difference*;
+        // What `*` returns: a difference that the place has.
+        using reference = const Difference&;
+
+        // Reads the next difference of `diff`, which is then the place. Null: the end. Throws as
+        // `next`.
         explicit Position(Diff* diff) : diff_(diff) {
             if (diff_ != nullptr) ++*this;
         }
+        // The difference at this place, which must not be the end. It is valid until the next call
+        // on the comparison.
         const Difference& operator*() const noexcept { return *found_; }
+        // The difference at this place, as `*`.
+        const Difference* operator->() const noexcept { return &*found_; }
+        // Reads the next difference. Throws as `next`.
         Position& operator++() {
             found_ = diff_->next();
             if (!found_) diff_ = nullptr;
             return *this;
         }
+        // Does the same as `++` before the place.
+        void operator++(int) { ++*this; }
+        // Whether both are at the end, or both belong to the same comparison and are not.
         bool operator==(const Position& other) const noexcept { return diff_ == other.diff_; }
+        // The opposite of `==`.
         bool operator!=(const Position& other) const noexcept { return diff_ != other.diff_; }
 
     private:
@@ -916,8 +1324,15 @@ public:
         std::optional<Difference> found_;
     };
 
+    // Reads the next difference. Throws as `next`.
     Position begin() { return Position(this); }
+    // The place after the last difference.
     Position end() { return Position(nullptr); }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_diff_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_diff_t* handle() noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_diff_t, esker_diff_destroy> handle_;
@@ -927,27 +1342,38 @@ private:
 // the options. A writer that is destroyed before `finish` removes its file.
 class SortedWriter {
 public:
+    // Creates the file `path`, which must not exist. It has the key order, compression, block size
+    // and filter of the options; only the key order must be that of the store. It is not encrypted,
+    // also if the options have a key. Throws `Error` with `Code::io` if the file exists or cannot
+    // be created.
     explicit SortedWriter(const std::string& path, const Options& options = Options()) {
         esker_sorted_writer_t* writer = nullptr;
         detail::call(esker_sorted_writer_create, path.c_str(), options.handle(), &writer);
         handle_.reset(writer);
     }
 
+    // Adds a pair. Throws `Error` with `Code::invalid_argument` for a key that is not after all
+    // keys so far: it is not written, and the next one can be.
     void put(std::string_view key, std::string_view value) {
         detail::call(esker_sorted_writer_put, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size());
     }
+    // Adds a pair that expires `ttl_ms` milliseconds after this call. Throws as `put`.
     void put_with_ttl(std::string_view key, std::string_view value, uint64_t ttl_ms) {
         detail::call(esker_sorted_writer_put_with_ttl, handle_.get(), detail::bytes(key),
                      key.size(), detail::bytes(value), value.size(), ttl_ms);
     }
+    // Adds an operand, which the ingest merges into the value of the key. Throws as `put`, and with
+    // `Code::invalid_argument` if the options have no merge operator.
     void merge(std::string_view key, std::string_view operand) {
         detail::call(esker_sorted_writer_merge, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(operand), operand.size());
     }
+    // Adds a delete: the ingest deletes the key from the store. Throws as `put`.
     void erase(std::string_view key) {
         detail::call(esker_sorted_writer_delete, handle_.get(), detail::bytes(key), key.size());
     }
+    // The number of entries so far.
     uint64_t entries() const noexcept { return esker_sorted_writer_entries(handle_.get()); }
     // Completes the file and makes it durable. The result is valid as long as the writer.
     const esker_sorted_file_t& finish() {
@@ -955,6 +1381,11 @@ public:
         detail::call(esker_sorted_writer_finish, handle_.get(), &file);
         return *file;
     }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_sorted_writer_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_sorted_writer_t* handle() noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_sorted_writer_t, esker_sorted_writer_destroy> handle_;
@@ -1001,18 +1432,18 @@ IngestReport bulk_load(Function function, Handle* handle, Next& next) {
     } state{&next, {}, nullptr};
     esker_source_t source = [](void* own, const uint8_t** key, size_t* key_length,
                                const uint8_t** value, size_t* value_length) -> int32_t {
-        auto* state = static_cast<State*>(own);
+        auto* self = static_cast<State*>(own);
         try {
-            state->pair = (*state->source)();
-            if (!state->pair) return ESKER_SOURCE_END;
-            const std::string_view first = state->pair->first, second = state->pair->second;
+            self->pair = (*self->source)();
+            if (!self->pair) return ESKER_SOURCE_END;
+            const std::string_view first = self->pair->first, second = self->pair->second;
             *key = bytes(first);
             *key_length = first.size();
             *value = bytes(second);
             *value_length = second.size();
             return ESKER_SOURCE_PAIR;
         } catch (...) {
-            state->thrown = std::current_exception();
+            self->thrown = std::current_exception();
             return ESKER_SOURCE_FAILED;
         }
     };
@@ -1026,31 +1457,96 @@ IngestReport bulk_load(Function function, Handle* handle, Next& next) {
     return reported(report);
 }
 
+// Passes the value of a key to `visit`, and returns whether the key exists.
+template <class Function, class Handle, class Visit>
+bool read(Function function, Handle* handle, std::string_view key, Visit& visit,
+          const ReadOptions& options) {
+    bool found = false;
+    auto receive = [&](const uint8_t* value, size_t length) {
+        found = true;
+        visit(view(value, length));
+    };
+    call_visiting<esker_visit_value_t>(receive, function, handle, options.handle(),
+                                       static_cast<uint8_t>(options.fill_cache), bytes(key),
+                                       key.size());
+    return found;
+}
+
+// The values of keys, in the order of the keys.
+template <class Function, class Handle>
+std::vector<std::optional<std::string>> multi_get(Function function, Handle* handle,
+                                                  const std::vector<std::string_view>& keys) {
+    std::vector<std::optional<std::string>> found;
+    if (keys.empty()) return found;
+    std::vector<const uint8_t*> starts;
+    std::vector<size_t> lengths;
+    for (std::string_view key : keys) {
+        starts.push_back(bytes(key));
+        lengths.push_back(key.size());
+    }
+    std::vector<uint8_t*> values(keys.size(), nullptr);
+    std::vector<size_t> value_lengths(keys.size(), 0);
+    std::vector<std::unique_ptr<uint8_t, Free>> owned(keys.size());
+    call(function, handle, keys.size(), starts.data(), lengths.data(), values.data(),
+         value_lengths.data());
+    for (size_t i = 0; i < keys.size(); ++i) owned[i].reset(values[i]);
+    for (size_t i = 0; i < keys.size(); ++i) {
+        found.push_back(taken(owned[i].release(), value_lengths[i]));
+    }
+    return found;
+}
+
+// The value of a key and the time at which the pair expires.
+template <class Function, class Handle>
+std::optional<ValueWithExpiry> get_with_expiry(Function function, Handle* handle,
+                                               std::string_view key) {
+    uint8_t* value = nullptr;
+    size_t length = 0;
+    uint64_t expires_ms = ESKER_NEVER_MS;
+    call(function, handle, bytes(key), key.size(), &value, &length, &expires_ms);
+    std::optional<std::string> found = taken(value, length);
+    if (!found) return std::nullopt;
+    ValueWithExpiry result{std::move(*found), std::nullopt};
+    if (expires_ms != ESKER_NEVER_MS) result.expires_ms = expires_ms;
+    return result;
+}
+
 }  // namespace detail
 
-// A handle of a keyspace: an ordered map of its own within a store.
+// A handle of a keyspace: an ordered map of its own within a store. After the keyspace was dropped,
+// every function except `name`, `id` and `handle` throws `Error` with `Code::not_found`; existing
+// iterators go on.
 class Keyspace {
 public:
+    // Takes over a handle of `esker_keyspace_open` or `esker_keyspace_find`.
     explicit Keyspace(esker_keyspace_t* handle) : handle_(handle) {}
 
+    // The present name. `Db::rename_keyspace` changes it.
     std::string name() const { return detail::taken(esker_keyspace_name(handle_.get())); }
+    // The number of the keyspace in its store, which no other keyspace ever has; 0 for `default`.
     uint32_t id() const noexcept { return esker_keyspace_id(handle_.get()); }
 
+    // Sets a key to a value. The pair gets the time to live of the keyspace. Throws as `Db::put`.
     void put(std::string_view key, std::string_view value,
              Durability durability = Durability::store_default) {
         detail::call(esker_keyspace_put, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size(), static_cast<int32_t>(durability));
     }
+    // Sets a key to a value for `ttl_ms` milliseconds, whatever the time to live of the keyspace
+    // is. See `Db::put_with_ttl`.
     void put_with_ttl(std::string_view key, std::string_view value, uint64_t ttl_ms,
                       Durability durability = Durability::store_default) {
         detail::call(esker_keyspace_put_with_ttl, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size(), ttl_ms, static_cast<int32_t>(durability));
     }
+    // Merges an operand into the value of a key, by the merge operator of the keyspace. See
+    // `Db::merge`.
     void merge(std::string_view key, std::string_view operand,
                Durability durability = Durability::store_default) {
         detail::call(esker_keyspace_merge, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(operand), operand.size(), static_cast<int32_t>(durability));
     }
+    // Deletes a key. A missing key is not a failure.
     void erase(std::string_view key, Durability durability = Durability::store_default) {
         detail::call(esker_keyspace_delete, handle_.get(), detail::bytes(key), key.size(),
                      static_cast<int32_t>(durability));
@@ -1062,16 +1558,56 @@ public:
                      start.size(), detail::bytes(end), end.size(),
                      static_cast<int32_t>(durability));
     }
+    // Deletes a key, and returns whether it existed. No write of another thread comes between the
+    // check and the delete. The check may read a file, so `erase` is cheaper. Throws as `Db::put`.
+    bool remove(std::string_view key) {
+        uint8_t existed = 0;
+        detail::call(esker_keyspace_remove, handle_.get(), detail::bytes(key), key.size(),
+                     &existed);
+        return existed != 0;
+    }
+    // Gives a pair a new time to live, in milliseconds. Returns whether there is such a pair. See
+    // `Db::touch`.
+    bool touch(std::string_view key, uint64_t ttl_ms) {
+        uint8_t existed = 0;
+        detail::call(esker_keyspace_touch, handle_.get(), detail::bytes(key), key.size(), ttl_ms,
+                     &existed);
+        return existed != 0;
+    }
     // Deletes all keys. Not for the keyspace `default`.
     void clear() { detail::call(esker_keyspace_clear, handle_.get()); }
 
+    // The value of a key, as a copy; nothing if the key is missing. See `Db::get`.
     std::optional<std::string> get(std::string_view key, const ReadOptions& options = {}) const {
+        if (!options.fill_cache) {
+            std::optional<std::string> found;
+            read(key, [&](std::string_view value) { found = std::string(value); }, options);
+            return found;
+        }
         uint8_t* value = nullptr;
         size_t length = 0;
         detail::call(esker_keyspace_get, handle_.get(), options.handle(), detail::bytes(key),
                      key.size(), &value, &length);
         return detail::taken(value, length);
     }
+    // The value of a key, as a copy, and the time at which the pair expires; nothing if the key is
+    // missing. Throws as `Db::get`.
+    std::optional<ValueWithExpiry> get_with_expiry(std::string_view key) const {
+        return detail::get_with_expiry(esker_keyspace_get_with_expiry, handle_.get(), key);
+    }
+    // Passes the value to `visit` without a copy, and returns whether the key exists. An exception
+    // of `visit` is thrown again. See `Db::read`.
+    template <class Visit>
+    bool read(std::string_view key, Visit&& visit, const ReadOptions& options = {}) const {
+        return detail::read(esker_keyspace_get_visit, handle_.get(), key, visit, options);
+    }
+    // The present values of the keys as of one moment, in the order of the keys. Throws as
+    // `Db::get`.
+    std::vector<std::optional<std::string>> multi_get(
+        const std::vector<std::string_view>& keys) const {
+        return detail::multi_get(esker_keyspace_multi_get, handle_.get(), keys);
+    }
+    // Whether the keyspace has the key now.
     bool contains(std::string_view key) const {
         uint8_t found = 0;
         detail::call(esker_keyspace_contains, handle_.get(), detail::bytes(key), key.size(),
@@ -1087,11 +1623,28 @@ public:
                      static_cast<uint8_t>(options.fill_cache), &iter);
         return Iterator(iter);
     }
+    // The pairs within the bounds, in the key order of the keyspace. See `Db::scan`.
     Pairs scan(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
         return Pairs(iterator(bounds, options), true);
     }
+    // The pairs that `scan` returns, from the last key to the first.
     Pairs scan_backward(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
         return Pairs(iterator(bounds, options), false);
+    }
+
+    // Compacts the keys within the bounds into the deepest level, and waits until that is done. See
+    // `Db::compact_range`.
+    void compact_range(const Bounds& bounds = {}) {
+        detail::call(esker_keyspace_compact_range, handle_.get(), detail::bound(bounds.start),
+                     detail::length(bounds.start), detail::bound(bounds.end),
+                     detail::length(bounds.end));
+    }
+    // The approximate size of the keyspace in the tables, in bytes. Data that is only in memory is
+    // not counted.
+    uint64_t size_bytes() const {
+        uint64_t bytes = 0;
+        detail::call(esker_keyspace_size_bytes, handle_.get(), &bytes);
+        return bytes;
     }
 
     // Makes files of sorted writers part of the keyspace, all of them at once.
@@ -1105,62 +1658,103 @@ public:
         return detail::bulk_load(esker_keyspace_bulk_load, handle_.get(), next);
     }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_keyspace_t* handle() const noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_keyspace_t, esker_keyspace_close> handle_;
 };
 
-// Operations that are applied together. One thread at a time may use it.
+// Kinds of operations of a batch.
+enum class OperationKind : int32_t {
+    // `key` is set to `value`.
+    put = ESKER_OPERATION_PUT,
+    // `key` is deleted.
+    erase = ESKER_OPERATION_DELETE,
+    // The keys from `key` (inclusive) to `value` (exclusive) are deleted.
+    erase_range = ESKER_OPERATION_DELETE_RANGE,
+    // `key` is set to `value`, and the pair expires. With `ESKER_NEVER_MS` it is a `put`.
+    put_with_ttl = ESKER_OPERATION_PUT_WITH_TTL,
+    // The operand `value` is merged into the value of `key`.
+    merge = ESKER_OPERATION_MERGE,
+};
+
+// An operation of a batch, from `Batch::visit`, without the time to live of a pair. Its views are
+// valid during the call that gets it.
+struct Operation {
+    // The number of its keyspace (`Keyspace::id`).
+    uint32_t keyspace_id = 0;
+    // The kind. It tells what the fields below are.
+    OperationKind kind = OperationKind::put;
+    // The key, or the start of a range.
+    std::string_view key;
+    // The value, the operand or the end of a range; empty for a delete.
+    std::string_view value;
+};
+
+// Operations that are applied together. Functions without a keyspace are for the keyspace
+// `default`. One thread at a time may use it.
 class Batch {
 public:
     Batch() : handle_(esker_batch_create()) {}
 
+    // Adds a put. If a key has more than 1 MiB or a value more than 1 GiB, the write of the batch
+    // throws.
     Batch& put(std::string_view key, std::string_view value) {
         detail::call(esker_batch_put, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size());
         return *this;
     }
+    // Adds a put in a keyspace. The write of the batch throws if the keyspace is of another store
+    // or of another opening, or was dropped. The same for the functions below with a keyspace.
     Batch& put(const Keyspace& keyspace, std::string_view key, std::string_view value) {
         detail::call(esker_batch_put_in, handle_.get(), keyspace.handle(), detail::bytes(key),
                      key.size(), detail::bytes(value), value.size());
         return *this;
     }
+    // Adds a put of a pair that expires `ttl_ms` milliseconds after the write of the batch.
     Batch& put_with_ttl(std::string_view key, std::string_view value, uint64_t ttl_ms) {
         detail::call(esker_batch_put_with_ttl, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size(), ttl_ms);
         return *this;
     }
+    // Does the same as `put_with_ttl`, in a keyspace, whatever the time to live of the keyspace is.
     Batch& put_with_ttl(const Keyspace& keyspace, std::string_view key, std::string_view value,
                         uint64_t ttl_ms) {
         detail::call(esker_batch_put_with_ttl_in, handle_.get(), keyspace.handle(),
                      detail::bytes(key), key.size(), detail::bytes(value), value.size(), ttl_ms);
         return *this;
     }
+    // Adds a merge of an operand. The write of the batch throws as `Db::merge`.
     Batch& merge(std::string_view key, std::string_view operand) {
         detail::call(esker_batch_merge, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(operand), operand.size());
         return *this;
     }
+    // Does the same as `merge`, in a keyspace, by its merge operator.
     Batch& merge(const Keyspace& keyspace, std::string_view key, std::string_view operand) {
         detail::call(esker_batch_merge_in, handle_.get(), keyspace.handle(), detail::bytes(key),
                      key.size(), detail::bytes(operand), operand.size());
         return *this;
     }
+    // Adds a delete. A missing key is not a failure.
     Batch& erase(std::string_view key) {
         detail::call(esker_batch_delete, handle_.get(), detail::bytes(key), key.size());
         return *this;
     }
+    // Does the same as `erase`, in a keyspace.
     Batch& erase(const Keyspace& keyspace, std::string_view key) {
         detail::call(esker_batch_delete_in, handle_.get(), keyspace.handle(), detail::bytes(key),
                      key.size());
         return *this;
     }
+    // Adds a deletion of the keys from `start` (inclusive) to `end` (exclusive).
     Batch& erase_range(std::string_view start, std::string_view end) {
         detail::call(esker_batch_delete_range, handle_.get(), detail::bytes(start), start.size(),
                      detail::bytes(end), end.size());
         return *this;
     }
+    // Does the same as `erase_range`, in a keyspace.
     Batch& erase_range(const Keyspace& keyspace, std::string_view start, std::string_view end) {
         detail::call(esker_batch_delete_range_in, handle_.get(), keyspace.handle(),
                      detail::bytes(start), start.size(), detail::bytes(end), end.size());
@@ -1171,11 +1765,44 @@ public:
         detail::call(esker_batch_append, handle_.get(), other.handle());
         return *this;
     }
+    // Adds all operations of packed bytes, whose form is that of `esker_batch_add_packed`. Keyspace
+    // 0 of them is `default`, and keyspace `n` is `keyspaces[n - 1]`. Throws `Error` with
+    // `Code::invalid_argument` if the bytes are no operations. It names the first wrong one, and
+    // adds none.
+    Batch& add_packed(
+        std::string_view packed,
+        const std::vector<std::reference_wrapper<const Keyspace>>& keyspaces = {}) {
+        std::vector<const esker_keyspace_t*> handles;
+        for (const Keyspace& keyspace : keyspaces) handles.push_back(keyspace.handle());
+        detail::call(esker_batch_add_packed, handle_.get(), handles.data(), handles.size(),
+                     detail::bytes(packed), packed.size());
+        return *this;
+    }
+    // Calls `visit` with each `Operation`, in order. It must not change the batch. An exception of
+    // `visit` is thrown again, and ends the visit.
+    template <class Visit>
+    void visit(Visit&& visit) const {
+        auto receive = [&](uint32_t keyspace_id, int32_t kind, const uint8_t* key, size_t key_len,
+                           const uint8_t* value, size_t value_len) {
+            visit(Operation{keyspace_id, static_cast<OperationKind>(kind),
+                            detail::view(key, key_len), detail::view(value, value_len)});
+        };
+        using Visitor = detail::Visitor<decltype(receive), esker_visit_operation_t>;
+        Visitor visitor(receive);
+        esker_batch_visit_keyspaces(handle_.get(), &visitor, &Visitor::receive);
+        visitor.finish();
+    }
+    // Removes all operations and keeps the allocated memory.
     void clear() noexcept { esker_batch_clear(handle_.get()); }
+    // The number of operations.
     size_t count() const noexcept { return esker_batch_count(handle_.get()); }
+    // The memory of the operations, in bytes.
     size_t size_bytes() const noexcept { return esker_batch_size_bytes(handle_.get()); }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_batch_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_batch_t* handle() noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_batch_t, esker_batch_destroy> handle_;
@@ -1198,85 +1825,124 @@ public:
                      ESKER_CONCURRENCY_PESSIMISTIC);
         return *this;
     }
+    // Sets the maximum time of one wait for a lock, in milliseconds. 0 does not wait. Default:
+    // 1,000. A pessimistic transaction waits for locks in each call, any other only in `prepare`.
     TransactionOptions& set_lock_timeout_ms(uint64_t lock_timeout_ms) {
         detail::call(esker_transaction_options_set_lock_timeout_ms, handle_.get(),
                      lock_timeout_ms);
         return *this;
     }
+    // Sets what a completed commit survives. Default: what the store's option `durability` says.
     TransactionOptions& set_durability(Durability durability) {
         detail::call(esker_transaction_options_set_durability, handle_.get(),
                      static_cast<int32_t>(durability));
         return *this;
     }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_transaction_options_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_transaction_options_t* handle() noexcept { return handle_.get(); }
 
 private:
     detail::Owned<esker_transaction_options_t, esker_transaction_options_destroy> handle_;
 };
 
 // Reads and writes that take effect together or not at all. It is rolled back if it is destroyed
-// before its commit. One thread at a time may use it.
+// before its commit. Functions without a keyspace are for the keyspace `default`. One thread at a
+// time may use it. After its end, and during a call of another thread, every function except `id`
+// throws `Error` with `Code::invalid_argument`; after a close of the store, with `Code::closed`.
 class Transaction {
 public:
+    // Takes over a handle of `esker_transaction_begin`.
     explicit Transaction(esker_transaction_t* handle) : handle_(handle) {}
 
+    // The value that the transaction has written last, otherwise that of its snapshot, as a copy;
+    // nothing if the key is missing. Throws as `get_for_update` if the transaction is serializable
+    // and pessimistic.
     std::optional<std::string> get(std::string_view key) const {
         return read(esker_transaction_get, key);
     }
+    // Does the same as `get`, in a keyspace. Throws `Error` with `Code::invalid_argument` if the
+    // keyspace is of another store or of another opening, and with `Code::not_found` if it was
+    // dropped. The same for the functions below with a keyspace.
     std::optional<std::string> get(const Keyspace& keyspace, std::string_view key) const {
         return read_in(esker_transaction_get_in, keyspace, key);
     }
-    // Reads, and protects the key as a write would.
+    // Reads a key as `get` does, and protects it as a write of it would. A pessimistic transaction
+    // locks the key. It throws `Error` with `Code::busy` if the lock is not free in time, with
+    // `Code::deadlock` if transactions wait for each other, and with `Code::conflict` if the key
+    // was written after the snapshot and the transaction has read other keys without a lock. After
+    // that it keeps its locks and can go on.
     std::optional<std::string> get_for_update(std::string_view key) const {
         return read(esker_transaction_get_for_update, key);
     }
+    // Does the same as `get_for_update`, in a keyspace.
     std::optional<std::string> get_for_update(const Keyspace& keyspace,
                                               std::string_view key) const {
         return read_in(esker_transaction_get_for_update_in, keyspace, key);
     }
+    // Sets a key to a value at the commit. Later reads of the transaction see it at once. A
+    // pessimistic transaction locks the key, and throws as `get_for_update`. A call that throws
+    // changes nothing.
     void put(std::string_view key, std::string_view value) {
         detail::call(esker_transaction_put, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size());
     }
+    // Does the same as `put`, in a keyspace.
     void put(const Keyspace& keyspace, std::string_view key, std::string_view value) {
         detail::call(esker_transaction_put_in, handle_.get(), keyspace.handle(),
                      detail::bytes(key), key.size(), detail::bytes(value), value.size());
     }
-    // The pair expires `ttl_ms` milliseconds after the commit.
+    // Does the same as `put`. The pair expires `ttl_ms` milliseconds after the commit, or after
+    // `prepare`; the transaction itself sees it whatever the time.
     void put_with_ttl(std::string_view key, std::string_view value, uint64_t ttl_ms) {
         detail::call(esker_transaction_put_with_ttl, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size(), ttl_ms);
     }
+    // Does the same as `put_with_ttl`, in a keyspace.
     void put_with_ttl(const Keyspace& keyspace, std::string_view key, std::string_view value,
                       uint64_t ttl_ms) {
         detail::call(esker_transaction_put_with_ttl_in, handle_.get(), keyspace.handle(),
                      detail::bytes(key), key.size(), detail::bytes(value), value.size(), ttl_ms);
     }
+    // Merges an operand into the value of a key at the commit. Later reads of the transaction see
+    // the merged value. Of two transactions that merge into one key at the same time, one fails.
+    // Throws as `put` and `Db::merge`.
     void merge(std::string_view key, std::string_view operand) {
         detail::call(esker_transaction_merge, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(operand), operand.size());
     }
+    // Does the same as `merge`, in a keyspace, by its merge operator.
     void merge(const Keyspace& keyspace, std::string_view key, std::string_view operand) {
         detail::call(esker_transaction_merge_in, handle_.get(), keyspace.handle(),
                      detail::bytes(key), key.size(), detail::bytes(operand), operand.size());
     }
+    // Deletes a key at the commit. A missing key is not a failure. Throws as `put`.
     void erase(std::string_view key) {
         detail::call(esker_transaction_delete, handle_.get(), detail::bytes(key), key.size());
     }
+    // Does the same as `erase`, in a keyspace.
     void erase(const Keyspace& keyspace, std::string_view key) {
         detail::call(esker_transaction_delete_in, handle_.get(), keyspace.handle(),
                      detail::bytes(key), key.size());
     }
+    // Deletes the keys from `start` (inclusive) to `end` (exclusive) at the commit. The whole range
+    // is protected: the commit throws if another commit has written a key in it, and a pessimistic
+    // transaction locks it. Throws as `put`.
     void erase_range(std::string_view start, std::string_view end) {
         detail::call(esker_transaction_delete_range, handle_.get(), detail::bytes(start),
                      start.size(), detail::bytes(end), end.size());
     }
+    // Does the same as `erase_range`, in a keyspace.
     void erase_range(const Keyspace& keyspace, std::string_view start, std::string_view end) {
         detail::call(esker_transaction_delete_range_in, handle_.get(), keyspace.handle(),
                      detail::bytes(start), start.size(), detail::bytes(end), end.size());
     }
-    // The snapshot of the transaction with its own writes over it.
+    // The pairs within the bounds, in key order: those of the transaction's snapshot with its own
+    // writes over them. Walking them throws `Error` with `Code::invalid_argument` after the end of
+    // the transaction. A serializable pessimistic transaction locks the range, and throws as
+    // `get_for_update`.
     Pairs scan(const Bounds& bounds = {}) const {
         esker_iter_t* iter = nullptr;
         detail::call(esker_transaction_iter_create, handle_.get(), detail::bound(bounds.start),
@@ -1284,6 +1950,7 @@ public:
                      detail::length(bounds.end), &iter);
         return Pairs(Iterator(iter), true);
     }
+    // Does the same as `scan`, in a keyspace, in its key order.
     Pairs scan(const Keyspace& keyspace, const Bounds& bounds = {}) const {
         esker_iter_t* iter = nullptr;
         detail::call(esker_transaction_iter_create_in, handle_.get(), keyspace.handle(),
@@ -1292,19 +1959,31 @@ public:
         return Pairs(Iterator(iter), true);
     }
 
+    // Sets a savepoint, to which `rollback_to_savepoint` returns. Savepoints nest.
     void set_savepoint() { detail::call(esker_transaction_savepoint, handle_.get()); }
+    // Takes back the writes after the newest savepoint, and removes the savepoint. What the
+    // transaction has read stays protected, and it keeps its locks. Throws `Error` with
+    // `Code::not_found` if there is no savepoint.
     void rollback_to_savepoint() {
         detail::call(esker_transaction_rollback_to_savepoint, handle_.get());
     }
+    // Removes the newest savepoint and keeps the writes after it. Throws `Error` with
+    // `Code::not_found` if there is no savepoint.
     void pop_savepoint() { detail::call(esker_transaction_pop_savepoint, handle_.get()); }
     // After a failure nothing was written. See `esker_transaction_commit`.
     void commit() { detail::call(esker_transaction_commit, handle_.get()); }
+    // Ends the transaction without its writes. Its scans throw from then on.
     void rollback() { detail::call(esker_transaction_rollback, handle_.get()); }
     // Stores the transaction under a name, so that `Db::commit_prepared` cannot conflict.
     void prepare(const std::string& name) {
         detail::call(esker_transaction_prepare, handle_.get(), name.c_str());
     }
+    // The number of the transaction, which no other one of this opening of the store has. Messages
+    // about locks and deadlocks have it.
     uint64_t id() const noexcept { return esker_transaction_id(handle_.get()); }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_transaction_t* handle() const noexcept { return handle_.get(); }
 
 private:
     template <class Function>
@@ -1329,19 +2008,39 @@ private:
 
 // What writes wait for.
 struct Stall {
-    // Why they wait, and what ends the wait: sentences without their ends.
+    // Why they wait, as a sentence without its end.
     std::string cause;
+    // What ends the wait, as a sentence without its end.
     std::string clears;
     // Bytes that have to be written to tables before writes go on at full speed.
     uint64_t bytes = 0;
+    // The time since the wait began.
     std::chrono::nanoseconds duration{};
     // False: each write is only slowed.
     bool is_stopped = false;
 };
 
+// Options of a backup.
+struct BackupOptions {
+    // Whether a directory of backups of another store is assigned to this store.
+    bool take_over = false;
+};
+
+// What a backup did.
+struct BackupReport {
+    // The number of the backup.
+    uint64_t number = 0;
+    // The size of the tables that were copied, in bytes.
+    uint64_t copied_bytes = 0;
+
+    // The number of the backup, for a program that needs no more of the report.
+    operator uint64_t() const noexcept { return number; }
+};
+
 class Follower;
 
-// An open store. Many threads may use it at once. It is closed when it is destroyed.
+// An open store. Its functions for keys are for the keyspace `default`. Many threads may use it at
+// once. It is closed when it is destroyed.
 class Db {
 public:
     // Opens the store in a directory, and creates it if it is missing.
@@ -1359,6 +2058,10 @@ public:
     // Follows a store that another process writes, read-only.
     static Follower follow(const std::string& path, const Options& options = Options());
 
+    // Sets a key to a value. What a crash can lose depends on `durability`. Throws `Error` with
+    // `Code::invalid_argument` for a key of more than 1 MiB or a value of more than 1 GiB, with
+    // `Code::read_only` if the store was opened read-only or an earlier write or sync of its log
+    // failed, and with `Code::no_space` or `Code::io`.
     void put(std::string_view key, std::string_view value,
              Durability durability = Durability::store_default) {
         detail::call(esker_put, handle(), detail::bytes(key), key.size(), detail::bytes(value),
@@ -1370,15 +2073,23 @@ public:
         detail::call(esker_put_with_ttl, handle(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size(), ttl_ms, static_cast<int32_t>(durability));
     }
+    // Merges an operand into the value of a key, by the merge operator of the store. Only the
+    // operand is written; reads, flushes and compactions make the value. An operand does not
+    // expire. Throws as `put`; also with `Code::invalid_argument` if the store has no merge
+    // operator or the operator refuses the operand, and with `Code::incompatible` if the operator
+    // is not among the options of this opening.
     void merge(std::string_view key, std::string_view operand,
                Durability durability = Durability::store_default) {
         detail::call(esker_merge, handle(), detail::bytes(key), key.size(),
                      detail::bytes(operand), operand.size(), static_cast<int32_t>(durability));
     }
+    // Deletes a key. A missing key is not a failure. Throws as `put`.
     void erase(std::string_view key, Durability durability = Durability::store_default) {
         detail::call(esker_delete, handle(), detail::bytes(key), key.size(),
                      static_cast<int32_t>(durability));
     }
+    // Deletes the keys from `start` (inclusive) to `end` (exclusive) with one range deletion.
+    // Throws as `put`.
     void erase_range(std::string_view start, std::string_view end,
                      Durability durability = Durability::store_default) {
         detail::call(esker_delete_range, handle(), detail::bytes(start), start.size(),
@@ -1409,62 +2120,42 @@ public:
         return existed != 0;
     }
 
+    // The value of a key, as a copy; nothing if the key is missing. Throws `Error` with
+    // `Code::corruption` if what it reads is damaged, with `Code::io`, and with `Code::closed`
+    // after `close`.
     std::optional<std::string> get(std::string_view key, const ReadOptions& options = {}) const {
+        if (!options.fill_cache) {
+            std::optional<std::string> found;
+            read(key, [&](std::string_view value) { found = std::string(value); }, options);
+            return found;
+        }
         uint8_t* value = nullptr;
         size_t length = 0;
         detail::call(esker_get, handle(), options.handle(), detail::bytes(key), key.size(),
                      &value, &length);
         return detail::taken(value, length);
     }
+    // The value of a key, as a copy, and the time at which the pair expires; nothing if the key is
+    // missing. Throws as `get`.
+    std::optional<ValueWithExpiry> get_with_expiry(std::string_view key) const {
+        return detail::get_with_expiry(esker_get_with_expiry, handle(), key);
+    }
     // Passes the value to `visit` without a copy, and returns whether the key exists. An exception
     // of `visit` is thrown again.
     template <class Visit>
     bool read(std::string_view key, Visit&& visit, const ReadOptions& options = {}) const {
-        struct State {
-            std::remove_reference_t<Visit>* visit;
-            bool found = false;
-            std::exception_ptr thrown;
-        } state{&visit, false, nullptr};
-        esker_visit_value_t receive = [](void* own, const uint8_t* value, size_t length) {
-            auto* state = static_cast<State*>(own);
-            state->found = true;
-            try {
-                (*state->visit)(detail::view(value, length));
-            } catch (...) {
-                state->thrown = std::current_exception();
-            }
-        };
-        detail::call(esker_get_visit, handle(), options.handle(),
-                     static_cast<uint8_t>(options.fill_cache), detail::bytes(key), key.size(),
-                     static_cast<void*>(&state), receive);
-        if (state.thrown) std::rethrow_exception(state.thrown);
-        return state.found;
+        return detail::read(esker_get_visit, handle(), key, visit, options);
     }
-    // The values of the keys as of one moment, in the order of the keys.
+    // The values of the keys as of one moment, in the order of the keys. Of the options only the
+    // snapshot is used.
     std::vector<std::optional<std::string>> multi_get(const std::vector<std::string_view>& keys,
                                                       const ReadOptions& options = {}) const {
-        std::vector<const uint8_t*> starts;
-        std::vector<size_t> lengths;
-        for (std::string_view key : keys) {
-            starts.push_back(detail::bytes(key));
-            lengths.push_back(key.size());
+        if (options.snapshot != nullptr) {
+            return detail::multi_get(esker_snapshot_multi_get, options.handle(), keys);
         }
-        std::vector<uint8_t*> values(keys.size(), nullptr);
-        std::vector<size_t> value_lengths(keys.size(), 0);
-        if (!keys.empty() && options.snapshot != nullptr) {
-            detail::call(esker_snapshot_multi_get, options.handle(), keys.size(), starts.data(),
-                         lengths.data(), values.data(), value_lengths.data());
-        } else if (!keys.empty()) {
-            detail::call(esker_multi_get, handle(), keys.size(), starts.data(), lengths.data(),
-                         values.data(), value_lengths.data());
-        }
-        std::vector<std::unique_ptr<uint8_t, detail::Free>> owned(values.begin(), values.end());
-        std::vector<std::optional<std::string>> found;
-        for (size_t i = 0; i < keys.size(); ++i) {
-            found.push_back(detail::taken(owned[i].release(), value_lengths[i]));
-        }
-        return found;
+        return detail::multi_get(esker_multi_get, handle(), keys);
     }
+    // Whether the store has the key now. Throws as `get`.
     bool contains(std::string_view key) const {
         uint8_t found = 0;
         detail::call(esker_contains, handle(), detail::bytes(key), key.size(), &found);
@@ -1478,13 +2169,19 @@ public:
                      detail::length(bounds.end), static_cast<uint8_t>(options.fill_cache), &iter);
         return Iterator(iter);
     }
+    // The pairs within the bounds, in key order, for a range-for loop. They are those of the time
+    // of this call, or of the snapshot. The bounds are copied. Throws as `get`, also while the
+    // pairs are walked.
     Pairs scan(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
         return Pairs(iterator(bounds, options), true);
     }
+    // The pairs that `scan` returns, from the last key to the first.
     Pairs scan_backward(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
         return Pairs(iterator(bounds, options), false);
     }
 
+    // The current state, to read later (`ReadOptions`). The versions that it sees stay on disk
+    // until it is destroyed. Reads of it throw `Error` with `Code::closed` after `close`.
     Snapshot snapshot() const {
         esker_snapshot_t* snapshot = nullptr;
         detail::call(esker_snapshot_create, handle(), &snapshot);
@@ -1517,6 +2214,9 @@ public:
         }
         return names;
     }
+    // Gives a keyspace another name. Its handles stay valid. Throws `Error` with `Code::not_found`
+    // if there is no such keyspace, and with `Code::invalid_argument` if the new name is in use or
+    // not allowed, and for the keyspace `default`.
     void rename_keyspace(const std::string& name, const std::string& new_name) {
         detail::call(esker_keyspace_rename, handle(), name.c_str(), new_name.c_str());
     }
@@ -1525,6 +2225,9 @@ public:
         detail::call(esker_keyspace_drop, handle(), name.c_str());
     }
 
+    // Begins a transaction. It reads the store as of one moment: an optimistic one as of this call,
+    // a pessimistic one as of its first call. The versions that it can read stay on disk, and its
+    // writes in memory, until it ends.
     Transaction transaction(const TransactionOptions& options = {}) {
         esker_transaction_t* transaction = nullptr;
         detail::call(esker_transaction_begin, handle(), options.handle(), &transaction);
@@ -1557,15 +2260,19 @@ public:
     // The names of the prepared transactions, in alphabetical order.
     std::vector<std::string> prepared_transactions() const {
         std::vector<std::string> names;
-        esker_visit_name_t visit = [](void* own, const uint8_t* name, size_t length) {
-            static_cast<std::vector<std::string>*>(own)->emplace_back(detail::view(name, length));
+        auto add = [&](const uint8_t* name, size_t length) {
+            names.emplace_back(detail::view(name, length));
         };
-        detail::call(esker_prepared_transactions, handle(), static_cast<void*>(&names), visit);
+        detail::call_visiting<esker_visit_name_t>(add, esker_prepared_transactions, handle());
         return names;
     }
+    // Commits a prepared transaction, durable as with `Durability::sync`. Throws `Error` with
+    // `Code::not_found` if there is none of this name, and with `Code::busy` while another call
+    // ends it. After a failure it is still prepared.
     void commit_prepared(const std::string& name) {
         detail::call(esker_commit_prepared, handle(), name.c_str());
     }
+    // Rolls a prepared transaction back. Throws as `commit_prepared`.
     void rollback_prepared(const std::string& name) {
         detail::call(esker_rollback_prepared, handle(), name.c_str());
     }
@@ -1608,11 +2315,23 @@ public:
     void flush() { detail::call(esker_flush, handle()); }
     // Makes all earlier logged writes survive a power loss.
     void sync() { detail::call(esker_sync, handle()); }
+    // Waits until no flush or compaction is due. The merging of a store at rest is never due.
     void wait_idle() { detail::call(esker_wait_idle, handle()); }
+    // Compacts the keys of the keyspace `default` within the bounds into the deepest level, and
+    // waits until that is done. Deleted and overwritten entries that no snapshot sees are dropped.
+    // Without bounds: all keys.
     void compact_range(const Bounds& bounds = {}) {
         detail::call(esker_compact_range, handle(), detail::bound(bounds.start),
                      detail::length(bounds.start), detail::bound(bounds.end),
                      detail::length(bounds.end));
+    }
+    // The approximate size of the keys of the keyspace `default` from `start` (inclusive) to `end`
+    // (exclusive) in the tables, in bytes. Data that is only in memory is not counted.
+    uint64_t approximate_size(std::string_view start, std::string_view end) const {
+        uint64_t bytes = 0;
+        detail::call(esker_approximate_size, handle(), detail::bytes(start), start.size(),
+                     detail::bytes(end), end.size(), &bytes);
+        return bytes;
     }
     // Creates a second store with the same content, by hard links.
     void checkpoint(const std::string& path) {
@@ -1620,18 +2339,26 @@ public:
     }
     // Raises the format version of the store. Earlier releases refuse it from then on.
     void upgrade_format(uint32_t to) { detail::call(esker_upgrade_format, handle(), to); }
-    // Adds a backup to a directory, and returns its number.
-    uint64_t backup(const std::string& path) {
-        uint64_t number = 0;
-        uint64_t copied = 0;
-        detail::call(esker_backup, handle(), path.c_str(), uint8_t{0}, &number, &copied);
-        return number;
+    // Adds a backup to a directory, and returns its number and what it copied. It copies only tables
+    // that the previous backup does not have, and reads all tables back. Throws `Error` with `Code::incompatible` if
+    // the directory belongs to another store, with `Code::invalid_argument` if it has other content
+    // or is inside a store, and with `Code::locked` during another backup into it.
+    BackupReport backup(const std::string& path, const BackupOptions& options = {}) {
+        BackupReport report;
+        detail::call(esker_backup, handle(), path.c_str(), static_cast<uint8_t>(options.take_over),
+                     &report.number, &report.copied_bytes);
+        return report;
     }
     // Reads and checks every byte of the store.
     void verify() const { detail::call(esker_verify, handle()); }
+    // Changes an option of the open store, from text. Throws `Error` with `Code::invalid_argument`
+    // for an unknown name, a bad value, and an option that is fixed when the store is opened
+    // (`docs/options.md`). The change lasts until the store is closed.
     void set_option(const std::string& name, const std::string& value) {
         detail::call(esker_set_option, handle(), name.c_str(), value.c_str());
     }
+    // A property as text: `esker.stats`, `esker.option.NAME`, or one of LevelDB's (`esker_property`
+    // lists them). Nothing for an unknown name or a closed store.
     std::optional<std::string> property(const std::string& name) const {
         char* text = esker_property(handle(), name.c_str());
         if (text == nullptr) return std::nullopt;
@@ -1665,7 +2392,7 @@ public:
     // The slots, in alphabetical order.
     std::vector<SlotInfo> slots() const {
         std::vector<SlotInfo> slots;
-        esker_visit_slot_t visit = [](void* own, const esker_slot_info_t* found) {
+        auto add = [&](const esker_slot_info_t* found) {
             SlotInfo slot;
             slot.name = found->name;
             slot.position = found->position;
@@ -1674,11 +2401,13 @@ public:
                 slot.lag_limit_bytes = found->lag_limit_bytes;
             }
             if (found->problem != nullptr) slot.problem = found->problem;
-            static_cast<std::vector<SlotInfo>*>(own)->push_back(std::move(slot));
+            slots.push_back(std::move(slot));
         };
-        detail::call(esker_slots, handle(), static_cast<void*>(&slots), visit);
+        detail::call_visiting<esker_visit_slot_t>(add, esker_slots, handle());
         return slots;
     }
+    // Removes a slot, also a damaged one, and the logs that only it needed. Throws `Error` with
+    // `Code::not_found` if there is no such slot.
     void drop_slot(const std::string& name) {
         detail::call(esker_drop_slot, handle(), name.c_str());
     }
@@ -1699,14 +2428,18 @@ public:
     // The name that the store got as a fork, and the stores that it descends from.
     Lineage lineage() const {
         Lineage lineage;
-        esker_visit_ancestor_t visit = [](void* own, uint64_t id, const char* name, uint64_t at) {
+        auto add = [&](uint64_t id, const char* name, uint64_t at) {
             std::optional<std::string> known;
             if (name != nullptr) known = name;
-            static_cast<Lineage*>(own)->ancestors.push_back({id, std::move(known), at});
+            lineage.ancestors.push_back({id, std::move(known), at});
         };
+        using Visitor = detail::Visitor<decltype(add), esker_visit_ancestor_t>;
+        Visitor visitor(add);
         char* name = nullptr;
-        detail::call(esker_lineage, handle(), &name, static_cast<void*>(&lineage), visit);
+        detail::call(esker_lineage, handle(), &name, static_cast<void*>(&visitor),
+                     &Visitor::receive);
         if (name != nullptr) lineage.name = detail::taken(name);
+        visitor.finish();
         return lineage;
     }
 
@@ -1723,6 +2456,7 @@ public:
     // Closes the store and waits for running calls. Later calls fail.
     void close() { detail::call(esker_close, handle()); }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_db_t* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -1798,6 +2532,7 @@ public:
         return Db(db);
     }
 
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_follower_t* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -1836,6 +2571,53 @@ inline std::string repair(const std::string& path, const Options& options = Opti
     return detail::taken(lost);
 }
 
+// A backup in a directory of backups.
+struct BackupInfo {
+    // The number of the backup.
+    uint64_t number = 0;
+    // The directory of the backup, which is a store.
+    std::string path;
+    // The number of its tables, also of those that other backups share.
+    uint64_t tables = 0;
+    // The size of these tables, in bytes.
+    uint64_t table_bytes = 0;
+    // The time of its creation, in milliseconds since 1970, if it is known.
+    std::optional<uint64_t> created_ms;
+    // Why the identity of its store could not be read. A restore checks its content.
+    std::optional<std::string> problem;
+};
+
+// The backups in a directory, the oldest first. Of the options only the file system and the key are
+// used. Throws `Error` with `Code::not_found` if there is no such directory, and with
+// `Code::invalid_argument` if it has other content.
+inline std::vector<BackupInfo> backups(const std::string& path,
+                                       const Options& options = Options()) {
+    std::vector<BackupInfo> backups;
+    auto add = [&](uint64_t number, const char* place, uint64_t tables, uint64_t table_bytes,
+                   int64_t created_ms, const char* problem) {
+        BackupInfo backup;
+        backup.number = number;
+        backup.path = place;
+        backup.tables = tables;
+        backup.table_bytes = table_bytes;
+        if (created_ms >= 0) backup.created_ms = static_cast<uint64_t>(created_ms);
+        if (problem != nullptr) backup.problem = problem;
+        backups.push_back(std::move(backup));
+    };
+    detail::call_visiting<esker_visit_backup_t>(add, esker_backups, path.c_str(),
+                                                options.handle());
+    return backups;
+}
+
+// Removes the oldest backups in a directory until `keep` are left, and returns how many it removed.
+// The others stay complete. Throws as `backups`, and with `Code::invalid_argument` if `keep` is 0.
+inline uint64_t prune_backups(const std::string& path, size_t keep,
+                              const Options& options = Options()) {
+    uint64_t removed = 0;
+    detail::call(esker_prune_backups, path.c_str(), options.handle(), keep, &removed);
+    return removed;
+}
+
 // Restores a backup (0: the newest) into a directory that does not exist, and returns its number.
 inline uint64_t restore(const std::string& path, const std::string& into, uint64_t number = 0,
                         const Options& options = Options()) {
@@ -1846,8 +2628,9 @@ inline uint64_t restore(const std::string& path, const std::string& into, uint64
 
 // Result of `rekey`.
 struct RekeyReport {
-    // Names of the master keys before and now.
+    // The name of the master key before.
     std::string from;
+    // The name of the master key now.
     std::string to;
     // Number of data keys that files of the store still need, without the new one.
     uint64_t data_keys = 0;
@@ -1865,6 +2648,56 @@ inline RekeyReport rekey(const std::string& path, const Options& options,
     if (!owned) throw std::bad_alloc();
     return {made->from, made->to, made->data_keys, made->removed_data_keys};
 }
+
+// What the process publishes that has a store open for writing.
+struct LiveStatus {
+    // The metrics in the OpenMetrics text format.
+    std::string openmetrics;
+    // The number of the process.
+    uint32_t process = 0;
+};
+
+// The metrics of a store that another process, or this one, has open for writing. They are about a
+// second old, or ten seconds while nothing changes. Of the options only the file system is used.
+// Throws `Error` with `Code::not_found` if no process has the store open, or it publishes nothing.
+inline LiveStatus live_status(const std::string& path, const Options& options = Options()) {
+    LiveStatus status;
+    char* text = nullptr;
+    detail::call(esker_live_status, path.c_str(), options.handle(), &text, &status.process);
+    status.openmetrics = detail::taken(text);
+    return status;
+}
+
+// Counts what the calls of this thread do, from its creation until it is destroyed. It belongs to
+// its thread, which may have one at a time. It can be neither copied nor moved.
+class Perf {
+public:
+    // Counts by their names, which are those of Rust's `PerfContext`, for example "cache_hits".
+    using Counts = std::map<std::string, uint64_t>;
+
+    // Begins to count, from 0 on.
+    Perf() noexcept { esker_perf_enable(1); }
+    // Ends the counting.
+    ~Perf() { esker_perf_enable(0); }
+    Perf(const Perf&) = delete;
+    Perf& operator=(const Perf&) = delete;
+
+    // The counts since the last call of this function, or since the creation. Sets them to 0.
+    Counts take() {
+        const std::string all = detail::taken(esker_perf_take());
+        Counts counts;
+        for (size_t start = 0; start < all.size();) {
+            const size_t end = std::min(all.find('\n', start), all.size());
+            const size_t blank = all.find(' ', start);
+            if (blank < end) {
+                counts[all.substr(start, blank - start)] =
+                    std::strtoull(all.c_str() + blank + 1, nullptr, 10);
+            }
+            start = end + 1;
+        }
+        return counts;
+    }
+};
 
 // The version of the library, such as "0.1.0".
 inline std::string version() { return esker_version(); }

@@ -1,10 +1,14 @@
 // Tests of esker.hpp: every function of the wrapper, on a store in the directory of the argument.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 
 #include "esker.hpp"
 
@@ -35,6 +39,17 @@ static Code failure(Work work) {
     std::exit(1);
 }
 
+// Returns whether `work` throws `thrown`, unchanged.
+template <class Thrown, class Work>
+static bool throws(Work work, const Thrown& thrown) {
+    try {
+        work();
+    } catch (const Thrown& error) {
+        return error == thrown;
+    }
+    return false;
+}
+
 static std::string text(esker::Pairs pairs) {
     std::string all;
     for (auto [key, value] : pairs) {
@@ -42,6 +57,47 @@ static std::string text(esker::Pairs pairs) {
     }
     return all;
 }
+
+// The types of positions are those of input iterators of the standard library.
+template <class Position, class Value, class Reference>
+static constexpr bool is_input_iterator() {
+    using Traits = std::iterator_traits<Position>;
+#if __cplusplus >= 202002L
+    static_assert(std::input_iterator<Position>);
+#endif
+    return std::is_same_v<typename Traits::iterator_category, std::input_iterator_tag> &&
+           std::is_same_v<typename Traits::value_type, Value> &&
+           std::is_same_v<typename Traits::reference, Reference> &&
+           std::is_same_v<typename Traits::pointer, const Value*> &&
+           std::is_same_v<typename Traits::difference_type, std::ptrdiff_t>;
+}
+static_assert(is_input_iterator<esker::Pairs::Position, esker::Pairs::Pair, esker::Pairs::Pair>());
+static_assert(is_input_iterator<esker::Chunk::Position, esker::Chunk::Pair, esker::Chunk::Pair>());
+static_assert(is_input_iterator<esker::ChangeBatch::Position, esker::Change, esker::Change>());
+static_assert(is_input_iterator<esker::Changes::Position, esker::ChangeBatch,
+                                const esker::ChangeBatch&>());
+static_assert(is_input_iterator<esker::Diff::Position, esker::Difference,
+                                const esker::Difference&>());
+
+// A handle is const where its object is. It is const of any object if no function changes it.
+template <class Object, class Handle, class OfConst = const Handle*>
+static constexpr bool gives() {
+    return std::is_same_v<decltype(std::declval<Object&>().handle()), Handle*> &&
+           std::is_same_v<decltype(std::declval<const Object&>().handle()), OfConst>;
+}
+static_assert(gives<esker::Iterator, esker_iter_t>());
+static_assert(gives<esker::Changes, esker_changes_t>());
+static_assert(gives<esker::Diff, esker_diff_t>());
+static_assert(gives<esker::SortedWriter, esker_sorted_writer_t>());
+static_assert(gives<esker::Batch, esker_batch_t>());
+static_assert(gives<esker::Options, esker_options_t>());
+static_assert(gives<esker::KeyspaceOptions, esker_keyspace_options_t>());
+static_assert(gives<esker::TransactionOptions, esker_transaction_options_t>());
+static_assert(gives<esker::RuntimeOptions, esker_runtime_options_t>());
+static_assert(gives<esker::Slot, const esker_slot_t>());
+static_assert(gives<esker::Transaction, const esker_transaction_t>());
+static_assert(!std::is_copy_constructible_v<esker::Perf>);
+static_assert(!std::is_move_constructible_v<esker::Perf>);
 
 static void reads_and_writes(esker::Db& db) {
     const std::string binary("\0k\xff", 3);
@@ -217,10 +273,440 @@ static void files(esker::Db& db, const std::string& path) {
     db.verify();
     db.upgrade_format(2);
     db.checkpoint(path + "-checkpoint");
-    CHECK(db.backup(path + "-backups") == 1);
+    const uint64_t number = db.backup(path + "-backups");
+    CHECK(number == 1);
     db.set_option("cache_size_bytes", "1MiB");
     CHECK(db.property("esker.option.cache_size_bytes") && !db.property("esker.none"));
     CHECK(db.openmetrics().find("# EOF") != std::string::npos);
+}
+
+static const uint8_t* bytes(const char* text) { return reinterpret_cast<const uint8_t*>(text); }
+
+// What a keyspace reads and deletes, also after it was dropped, and the times of pairs.
+static void in_keyspaces(const esker::Memory& memory) {
+    uint64_t now_ms = 1000;
+    esker::Options options;
+    options.set_memory(memory).set("compression", "none").set_clock([&] { return now_ms; });
+    esker::Db db = esker::Db::open("in keyspaces", options);
+    esker::Keyspace own = db.keyspace("own");
+    own.put("a", "1");
+    own.put("b", "");
+    own.put_with_ttl("c", "3", 50);
+    db.put("a", "default");
+    db.put_with_ttl("c", "default", 70);
+
+    CHECK(own.remove("b") && !own.remove("b") && !own.contains("b"));
+    CHECK(own.touch("a", 100) && !own.touch("none", 100) && !db.touch("none", 100));
+    const auto touched = own.get_with_expiry("a");
+    CHECK(touched && touched->value == "1" && touched->expires_ms == 1100u);
+    CHECK(own.get_with_expiry("c")->expires_ms == 1050u && !own.get_with_expiry("none"));
+    CHECK(db.get_with_expiry("c")->expires_ms == 1070u);
+    const auto kept = db.get_with_expiry("a");
+    CHECK(kept && kept->value == "default" && !kept->expires_ms && !db.get_with_expiry("none"));
+    CHECK(own.touch("a", ESKER_NEVER_MS) && !own.get_with_expiry("a")->expires_ms);
+
+    const auto many = own.multi_get({"c", "none", "a"});
+    CHECK(many.size() == 3 && many[0] == "3"s && !many[1] && many[2] == "1"s);
+    CHECK(own.multi_get({}).empty());
+    now_ms = 1050;
+    CHECK(!own.multi_get({"c"})[0] && !own.get_with_expiry("c") && db.get_with_expiry("c"));
+
+    esker::Snapshot before = db.snapshot();
+    own.put("a", "2");
+    std::string seen;
+    auto see = [&](std::string_view value) { seen = value; };
+    CHECK(own.read("a", see) && seen == "2");
+    CHECK(own.read("a", see, esker::ReadOptions{&before, false}) && seen == "1");
+    CHECK(!own.read("none", see) && seen == "1");
+    CHECK(throws([&] { own.read("a", [](std::string_view) { throw 7; }); }, 7));
+    CHECK(throws([&] { db.read("a", [](std::string_view) { throw "x"s; }); }, "x"s));
+
+    // The size of a keyspace is that of its tables. A compaction drops what was deleted.
+    for (int i = 0; i < 2000; ++i) {
+        const std::string key = std::to_string(10000 + i);
+        own.put(key, std::string(100, 'v'));
+        db.put(key, std::string(100, 'v'));
+    }
+    CHECK(own.size_bytes() == 0 && db.approximate_size("", "~") == 0);
+    db.flush();
+    CHECK(own.size_bytes() > 200000);
+    const uint64_t all = db.approximate_size("", "~");
+    const uint64_t half = db.approximate_size("10000", "11000");
+    CHECK(all > 200000 && half > all / 4 && half < all / 4 * 3);
+    CHECK(db.approximate_size("~", "") == 0 && db.approximate_size("x", "y") == 0);
+    own.erase_range("10000", "11000");
+    own.compact_range({"10000", "11000"});
+    const uint64_t rest = own.size_bytes();
+    CHECK(rest > 100000 && rest < 150000 && own.get("11999"));
+    own.erase_range("1", "2");
+    own.compact_range();
+    CHECK(own.size_bytes() < 10000 && text(own.scan()) == "a=2 ");
+
+    db.drop_keyspace("own");
+    CHECK(failure([&] { own.remove("a"); }) == Code::not_found);
+    CHECK(failure([&] { own.touch("a", 1); }) == Code::not_found);
+    CHECK(failure([&] { own.get_with_expiry("a"); }) == Code::not_found);
+    CHECK(failure([&] { own.read("a", see); }) == Code::not_found);
+    CHECK(failure([&] { own.multi_get({"a"}); }) == Code::not_found);
+    CHECK(failure([&] { own.compact_range(); }) == Code::not_found);
+    CHECK(failure([&] { own.size_bytes(); }) == Code::not_found);
+    db.close();
+    CHECK(failure([&] { db.get_with_expiry("a"); }) == Code::closed);
+    CHECK(failure([&] { db.approximate_size("a", "b"); }) == Code::closed);
+    CHECK(failure([&] { db.multi_get({"a"}); }) == Code::closed);
+    CHECK(failure([&] { db.read("a", see); }) == Code::closed);
+}
+
+// Appends an operation to packed bytes.
+static void pack(std::string& packed, int32_t kind, uint32_t keyspace, std::string_view first,
+                 std::string_view second, std::optional<uint64_t> ttl_ms = {}) {
+    auto number = [&](uint64_t value, int size) {
+        for (int i = 0; i < size; ++i) packed += static_cast<char>(value >> 8 * i);
+    };
+    number(static_cast<uint64_t>(kind), 1);
+    number(keyspace, 4);
+    number(first.size(), 4);
+    number(second.size(), 4);
+    if (ttl_ms) number(*ttl_ms, 8);
+    packed.append(first).append(second);
+}
+
+static std::string text(const esker::Batch& batch) {
+    std::string all;
+    batch.visit([&](const esker::Operation& operation) {
+        all.append(std::to_string(operation.keyspace_id)).append("/");
+        all.append(std::to_string(static_cast<int32_t>(operation.kind))).append(" ");
+        all.append(operation.key).append("=").append(operation.value).append("\n");
+    });
+    return all;
+}
+
+static void batches(const esker::Options& options) {
+    esker::Db db = esker::Db::open("batches", options);
+    esker::KeyspaceOptions adding;
+    adding.set_merge_operator("add_i64");
+    esker::Keyspace one = db.keyspace("one", adding), two = db.keyspace("two", adding);
+    esker::Batch single;
+    single.put("p", "1").erase("d").erase_range("e", "f").put_with_ttl("t", "", 3600000);
+    single.merge("m", "5").put(two, "p", "2").erase(one, "d").erase_range(two, "e", "f");
+    single.put_with_ttl(one, "t", "3", ESKER_NEVER_MS).merge(two, "m", "6").put("", "");
+    // With a time to live that never ends, it is a put.
+    const std::string id_of_one = std::to_string(one.id()), id_of_two = std::to_string(two.id());
+    CHECK(text(single) == "0/1 p=1\n0/2 d=\n0/3 e=f\n0/4 t=\n0/5 m=5\n" + id_of_two +
+                              "/1 p=2\n" + id_of_one + "/2 d=\n" + id_of_two + "/3 e=f\n" +
+                              id_of_one + "/1 t=3\n" + id_of_two + "/5 m=6\n0/1 =\n");
+    CHECK(text(esker::Batch()).empty());
+    single.visit([&](esker::Operation operation) {
+        if (operation.kind != esker::OperationKind::merge) return;
+        CHECK(operation.value == (operation.keyspace_id == 0 ? "5" : "6"));
+    });
+    int visited = 0;
+    auto third = [&](const esker::Operation&) {
+        if (++visited == 3) throw std::string("third");
+    };
+    CHECK(throws([&] { single.visit(third); }, "third"s) && visited == 3);
+
+    std::string packed;
+    pack(packed, ESKER_OPERATION_PUT, 0, "p", "1");
+    pack(packed, ESKER_OPERATION_DELETE, 0, "d", "");
+    pack(packed, ESKER_OPERATION_DELETE_RANGE, 0, "e", "f");
+    pack(packed, ESKER_OPERATION_PUT_WITH_TTL, 0, "t", "", 3600000);
+    pack(packed, ESKER_OPERATION_MERGE, 0, "m", "5");
+    pack(packed, ESKER_OPERATION_PUT, 2, "p", "2");
+    pack(packed, ESKER_OPERATION_DELETE, 1, "d", "");
+    pack(packed, ESKER_OPERATION_DELETE_RANGE, 2, "e", "f");
+    pack(packed, ESKER_OPERATION_PUT_WITH_TTL, 1, "t", "3", ESKER_NEVER_MS);
+    pack(packed, ESKER_OPERATION_MERGE, 2, "m", "6");
+    pack(packed, ESKER_OPERATION_PUT, 0, "", "");
+    esker::Batch batch;
+    CHECK(text(batch.add_packed(packed, {one, two})) == text(single));
+    CHECK(batch.size_bytes() == single.size_bytes() && batch.add_packed("").count() == 11);
+    db.write(batch);
+    CHECK(text(db.scan()) == "= m=5 p=1 t= " && text(one.scan()) == "t=3 ");
+    CHECK(text(two.scan()) == "m=6 p=2 " && db.get_with_expiry("t")->expires_ms);
+    // Wrong bytes add nothing.
+    CHECK(failure([&] { batch.add_packed(packed.substr(0, 20), {one, two}); }) ==
+          Code::invalid_argument);
+    CHECK(failure([&] { batch.add_packed(packed, {one}); }) == Code::invalid_argument);
+    CHECK(failure([&] { batch.add_packed("\x09"); }) == Code::invalid_argument);
+    CHECK(batch.count() == 11);
+    packed.clear();
+    pack(packed, ESKER_OPERATION_PUT, 0, "q", "7");
+    CHECK(batch.add_packed(packed).count() == 12);
+
+    // Functions of C on the handle.
+    CHECK(esker_batch_put(batch.handle(), bytes("h"), 1, bytes("8"), 1, nullptr) == ESKER_OK);
+    CHECK(batch.count() == 13);
+}
+
+static std::string text(const esker::Chunk& chunk) {
+    std::string all;
+    for (auto [key, value] : chunk) all.append(key).append("=").append(value).append(" ");
+    return all;
+}
+
+static void chunks(const esker::Options& options) {
+    esker::Db db = esker::Db::open("chunks", options);
+    const std::string large(100000, 'l');
+    db.put("a", "1");
+    db.put("b", "");
+    db.put("c", large);
+    db.put("d", std::string("4\0", 2));
+    esker::Iterator iterator = db.iterator();
+    esker::Chunk chunk(64), none(0);
+    CHECK(chunk.empty() && chunk.size() == 0 && text(chunk).empty());
+    // Without a position there is nothing to read.
+    CHECK(!iterator.read(chunk));
+    iterator.seek_to_first();
+    CHECK(iterator.read(chunk) && text(chunk) == "a=1 b= " && chunk.size() == 2);
+    CHECK(iterator.key() == "c");
+    // A pair that is too large makes the chunk grow, also one without memory.
+    CHECK(iterator.read(chunk) && chunk.size() == 1 && text(chunk) == "c=" + large + " ");
+    CHECK(iterator.read(none) && text(none) == "d=4"s + '\0' + " " && !iterator.valid());
+    CHECK(text(chunk) == "c=" + large + " ");
+    CHECK(!iterator.read(chunk) && chunk.empty() && !iterator.read(chunk));
+    CHECK((*none.begin()).first == "d" && std::distance(none.begin(), none.end()) == 1);
+
+    iterator.seek_to_last();
+    CHECK(iterator.read_backward(chunk) && text(chunk) == "d=4"s + '\0' + " ");
+    CHECK(iterator.read_backward(chunk) && text(chunk) == "c=" + large + " ");
+    CHECK(iterator.read_backward(chunk, 1) && text(chunk) == "b= ");
+    CHECK(iterator.key() == "a" && !iterator.read_backward(chunk, 0) && iterator.key() == "a");
+    CHECK(iterator.read_backward(chunk) && text(chunk) == "a=1 " && !iterator.read_backward(chunk));
+    esker::Chunk wide;
+    iterator.seek("c");
+    CHECK(iterator.read(wide) && wide.size() == 1);
+    esker::Chunk wider(200000);
+    iterator.seek_to_last();
+    CHECK(iterator.read_backward(wider) && wider.size() == 4);
+    CHECK(text(wider) == "d=4"s + '\0' + " c=" + large + " b= a=1 ");
+    size_t rows = 0;
+    esker::Iterator all = db.iterator();
+    all.seek_to_first();
+    for (esker::Chunk pair; all.read(pair, 1);) rows += pair.size();
+    CHECK(rows == 4);
+
+    // The pairs before a failure come first. The iterator is one of C on the handle.
+    esker::Transaction transaction = db.transaction();
+    transaction.put("a", "own");
+    CHECK(esker_transaction_id(transaction.handle()) == transaction.id());
+    esker_iter_t* made = nullptr;
+    CHECK(esker_transaction_iter_create(transaction.handle(), nullptr, 0, bytes("b"), 1, &made,
+                                        nullptr) == ESKER_OK);
+    esker::Iterator own(made);
+    esker_iter_seek_to_first(own.handle());
+    const esker::Iterator& same = own;
+    CHECK(esker_iter_valid(same.handle()) == 1);
+    transaction.rollback();
+    CHECK(own.read(chunk) && text(chunk) == "a=own ");
+    CHECK(failure([&] { own.read(chunk); }) == Code::invalid_argument && chunk.empty());
+}
+
+// A filter of the program, whose functions return, throw or make nothing.
+static void filters(const esker::Memory& memory) {
+    std::atomic<int> made{0}, asked{0};
+    enum { works, creates_nothing, create_throws, match_throws } mode = works;
+    auto options = [&](const char* name) {
+        esker::Options chosen;
+        chosen.set_memory(memory).set_filter(
+            name,
+            [&](const std::vector<std::string_view>& keys) {
+                ++made;
+                CHECK(std::is_sorted(keys.begin(), keys.end()));
+                if (mode == creates_nothing) return std::string();
+                if (mode == create_throws) throw std::runtime_error("no filter");
+                std::string firsts;
+                for (std::string_view key : keys) firsts += key[0];
+                return firsts;
+            },
+            [&](std::string_view key, std::string_view filter) {
+                ++asked;
+                if (mode == match_throws) throw 3;
+                return filter.find(key[0]) != filter.npos;
+            });
+        return chosen;
+    };
+    {
+        esker::Db db = esker::Db::open("filtered", options("test.firsts"));
+        db.put("apple", "1");
+        db.put("plum", "2");
+        db.flush();
+        CHECK(made == 1);
+        asked = 0;
+        CHECK(db.get("apple") == "1"s && db.get("plum") == "2"s && asked == 2);
+        esker::Perf perf;
+        CHECK(!db.get("none") && !db.get("pear") && asked == 4);
+        const esker::Perf::Counts counts = perf.take();
+        CHECK(counts.at("filter_checks") == 2 && counts.at("filter_negatives") == 1);
+        mode = match_throws;
+        CHECK(db.get("apple") == "1"s && !db.get("none") && asked == 6);
+        CHECK(perf.take().at("filter_negatives") == 0);
+    }
+    // A table with a filter of another name has none, and a table may have no filter.
+    for (auto each : {creates_nothing, create_throws}) {
+        mode = each;
+        const int before = made;
+        esker::Db db = esker::Db::open("filtered", options("test.other"));
+        db.put("fig", "3");
+        db.flush();
+        CHECK(made > before && asked == 6);
+        CHECK(db.get("apple") == "1"s && db.get("fig") == "3"s && !db.get("none") && asked == 6);
+    }
+    esker::Options refused;
+    auto create = [](const std::vector<std::string_view>&) { return std::string(); };
+    auto may_match = [](std::string_view, std::string_view) { return true; };
+    CHECK(failure([&] { refused.set_filter("n", nullptr, may_match); }) == Code::invalid_argument);
+    CHECK(failure([&] { refused.set_filter("n", create, nullptr); }) == Code::invalid_argument);
+    CHECK(esker_options_set(refused.handle(), "none", "1", nullptr) == ESKER_INVALID_ARGUMENT);
+}
+
+// Writes that wait for memory, because a filter of the program holds the flush.
+static void stalls(const esker::Memory& memory) {
+    std::atomic<bool> is_held{true};
+    esker::Options options;
+    options.set_memory(memory)
+        .set("memtable_size_bytes", "64KiB")
+        .set("frozen_memtables_max", "1")
+        .set_filter(
+            "test.gate",
+            [&](const std::vector<std::string_view>&) {
+                while (is_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                return std::string("any");
+            },
+            [](std::string_view, std::string_view) { return true; });
+    esker::Db db = esker::Db::open("stalled", options);
+    CHECK(!db.stall());
+    esker::Batch batch;
+    const Code code = failure([&] {
+        for (int i = 0; i < 100000; ++i) {
+            batch.clear();
+            db.write_within(batch.put(std::to_string(i), std::string(100, 'v')),
+                            std::chrono::milliseconds(20));
+        }
+    });
+    CHECK(code == Code::busy);
+    std::thread waiting([&] { db.write(batch); });
+    std::optional<esker::Stall> stall;
+    while (!stall) stall = db.stall();
+    CHECK(!stall->cause.empty() && !stall->clears.empty() && stall->duration.count() >= 0);
+    is_held = false;
+    waiting.join();
+    db.wait_idle();
+    CHECK(!db.stall() && db.get("0"));
+}
+
+// A store whose jobs run when they are told to.
+static void jobs(const esker::Memory& memory) {
+    esker::Options options;
+    options.set_memory(memory).set("background_threads", "0").set("memtable_size_bytes", "64KiB");
+    esker::Db db = esker::Db::open("told", options);
+    CHECK(!db.run_one_job());
+    for (int i = 0; i < 2000; ++i) db.put(std::to_string(i), std::string(100, 'v'));
+    CHECK(db.run_one_job());
+    db.subscribe("limited", 1 << 30);
+    CHECK(db.slots().at(0).lag_limit_bytes == 1u << 30);
+}
+
+// The counts of the calls of this thread.
+static void counts(const esker::Options& options) {
+    esker::Db db = esker::Db::open("counted", options);
+    db.put("k", "value");
+    {
+        esker::Perf perf;
+        db.get("k");
+        db.get("none");
+        std::thread([&] { db.get("k"); }).join();
+        const esker::Perf::Counts first = perf.take();
+        CHECK(first.at("gets") == 2 && first.at("memtable_hits") == 1);
+        CHECK(first.at("value_bytes_read") == 5 && first.at("wal_bytes") == 0);
+        CHECK(first.count("none") == 0 && first.size() > 10);
+        db.put("k", "later");
+        const esker::Perf::Counts second = perf.take();
+        CHECK(second.at("gets") == 0 && second.at("wal_bytes") > 0);
+        db.get("k");
+    }
+    // Another one begins at 0, and nothing is counted without one.
+    db.get("k");
+    esker::Perf perf;
+    CHECK(perf.take().at("gets") == 0);
+
+    // A read that leaves the cache as it is reads the block again.
+    db.keyspace("own").put("k", "1");
+    db.flush();
+    db.close();
+    esker::Db again = esker::Db::open("counted", options);
+    esker::Keyspace own = again.keyspace("own");
+    const esker::ReadOptions apart{nullptr, false}, usual;
+    auto blocks = [&](const auto& from, const esker::ReadOptions& how, const char* value) {
+        CHECK(from.get("k", how) == value && !from.get("none", how));
+        return perf.take().at("blocks_read");
+    };
+    CHECK(blocks(again, apart, "later") > 0 && blocks(again, apart, "later") > 0);
+    CHECK(blocks(again, usual, "later") > 0 && blocks(again, usual, "later") == 0);
+    CHECK(blocks(own, apart, "1") > 0 && blocks(own, apart, "1") > 0);
+    CHECK(blocks(own, usual, "1") > 0 && blocks(own, usual, "1") == 0);
+}
+
+// Backups of two stores in one directory.
+static void backups(const esker::Options& options) {
+    esker::Db db = esker::Db::open("kept", options), other = esker::Db::open("other", options);
+    db.put("k", "1");
+    const esker::BackupReport first = db.backup("backups");
+    CHECK(first.number == 1 && first == 1 && first.copied_bytes > 0);
+    // A report is also the number of its backup.
+    CHECK(std::to_string(db.backup("backups")) == "2");
+    CHECK(failure([&] { other.backup("backups"); }) == Code::incompatible);
+    other.put("k", "2");
+    const esker::BackupReport taken = other.backup("backups", esker::BackupOptions{true});
+    CHECK(taken.number == 3 && taken.copied_bytes > 0);
+    CHECK(other.backup("backups").copied_bytes == 0);
+    CHECK(failure([&] { db.backup("backups"); }) == Code::incompatible);
+    CHECK(failure([&] { db.backup("kept"); }) == Code::invalid_argument);
+
+    const std::vector<esker::BackupInfo> all = esker::backups("backups", options);
+    CHECK(all.size() == 4 && all[0].number == 1 && all[1].number == 2 && all[3].number == 4);
+    for (const esker::BackupInfo& each : all) {
+        CHECK(each.tables == 1 && each.table_bytes > 0 && each.created_ms && !each.problem);
+        CHECK(esker::Db::open_read_only(each.path, options).get("k") ==
+              (each.number > 2 ? "2"s : "1"s));
+    }
+    CHECK(failure([&] { esker::prune_backups("backups", 0, options); }) == Code::invalid_argument);
+    CHECK(esker::prune_backups("backups", 4, options) == 0);
+    CHECK(esker::prune_backups("backups", 1, options) == 3);
+    CHECK(esker::backups("backups", options).at(0).number == 4);
+    CHECK(failure([&] { esker::restore("backups", "restored", 1, options); }) == Code::not_found);
+    CHECK(failure([&] { esker::backups("none", options); }) == Code::not_found);
+    CHECK(failure([&] { esker::prune_backups("none", 1, options); }) == Code::not_found);
+    CHECK(failure([&] { esker::backups("kept", options); }) == Code::invalid_argument);
+    db.close();
+    CHECK(failure([&] { db.backup("backups"); }) == Code::closed);
+}
+
+// Backups and the metrics of an open store on the disk.
+static void on_disk(const std::string& path) {
+    CHECK(failure([&] { esker::live_status(path); }) == Code::not_found);
+    {
+        esker::Db db = esker::Db::open(path);
+        db.put("k", "1");
+        db.backup(path + "-backups");
+        const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+        std::optional<esker::LiveStatus> status;
+        while (!status) {
+            try {
+                status = esker::live_status(path);
+            } catch (const esker::Error& error) {
+                CHECK(error.code() == Code::not_found && std::chrono::steady_clock::now() < end);
+                std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            }
+        }
+        CHECK(status->openmetrics.find("# EOF") != std::string::npos && status->process != 0);
+    }
+    CHECK(failure([&] { esker::live_status(path); }) == Code::not_found);
+    const esker::BackupInfo good = esker::backups(path + "-backups").at(0);
+    std::ofstream(good.path + "/BACKUP", std::ios::trunc) << "damaged";
+    const esker::BackupInfo bad = esker::backups(path + "-backups").at(0);
+    CHECK(bad.number == 1 && bad.path == good.path && bad.tables == good.tables);
+    CHECK(bad.problem && bad.problem->size() > 5 && !bad.created_ms && good.created_ms);
 }
 
 // A runtime, a listener, a clock, and what a store tells.
@@ -312,6 +798,28 @@ static void feeds(const esker::Options& options) {
     CHECK(keys(later) == "c ");
     esker::Changes all = db.changes();
     CHECK(keys(all) == "a b c ");
+    // Algorithms of the standard library, and functions of C on the handles.
+    esker::Changes again = db.changes();
+    CHECK(std::count_if(again.begin(), again.end(), [](const esker::ChangeBatch& each) {
+              return each.size() == 1;
+          }) == 3);
+    db.write(esker::Batch().put("d", "4").erase("e").put("f", "6"));
+    auto place = again.begin();
+    CHECK(place->size() == 3 && std::distance(place->begin(), place->end()) == 3);
+    const std::vector<esker::Change> three(place->begin(), place->end());
+    CHECK(three[0].key() == "d" && three[1].kind() == esker::ChangeKind::erase);
+    auto each = place->begin();
+    each++;
+    CHECK((*each).key() == "e" && each != place->begin());
+    CHECK(esker_changes_position(again.handle()) == place->sequence());
+    place++;
+    CHECK(place == again.end());
+    const esker_change_batch_t* next = nullptr;
+    CHECK(esker_changes_next(later.handle(), 0, &next, nullptr) == ESKER_OK && next);
+    CHECK(next->changes_len == 3);
+    uint64_t confirmed = 0;
+    CHECK(esker_slot_position(slot.handle(), &confirmed, nullptr) == ESKER_OK);
+    CHECK(confirmed == slot.position() && confirmed > position);
     const auto slots = db.slots();
     CHECK(slots.size() == 1 && slots[0].name == "index" && !slots[0].lag_limit_bytes);
     CHECK(!slots[0].problem && slots[0].position > position);
@@ -347,6 +855,19 @@ static void forks(const esker::Options& options) {
     CHECK(found == "default/a 1 2 default/b 1 none extra/k none  ");
     CHECK(diff.relation() == esker::Relation::descendant && diff.shared_files() > 0);
     CHECK(diff.keyspaces_only_in_new() == "extra" && diff.keyspaces_only_in_old().empty());
+    esker::Diff again = esker::diff(db, fork);
+    const auto gone = std::find_if(again.begin(), again.end(), [](const esker::Difference& each) {
+        return !each.new_value();
+    });
+    CHECK(gone->key() == "b" && gone != again.end());
+    auto place = gone;
+    place++;
+    CHECK(place->keyspace() == "extra");
+    const esker_difference_t* next = nullptr;
+    CHECK(esker_diff_next(again.handle(), &next, nullptr) == ESKER_OK && next == nullptr);
+    CHECK(esker_diff_shared_files(again.handle()) == again.shared_files());
+    CHECK(esker::diff(fork, fork).relation() == esker::Relation::same_store);
+    CHECK(esker::diff(fork, db).relation() == esker::Relation::ancestor);
     CHECK(!esker::diff(fork, fork, "default", &before, &before).next());
     CHECK(failure([&] { esker::diff(db, fork, "none"); }) == Code::not_found);
 }
@@ -361,10 +882,13 @@ static void loads(const esker::Options& options) {
         writer.put_with_ttl("c", "1", 3600000);
         writer.merge("n", "1");
         writer.erase("z");
-        CHECK(writer.entries() == 4 && writer.finish().entries == 4);
+        CHECK(esker_sorted_writer_delete(writer.handle(), bytes("zz"), 2, nullptr) == ESKER_OK);
+        const esker::SortedWriter& same = writer;
+        CHECK(esker_sorted_writer_entries(same.handle()) == 5);
+        CHECK(writer.entries() == 5 && writer.finish().entries == 5);
         CHECK(failure([&] { writer.finish(); }) == Code::invalid_argument);
     }
-    CHECK(db.ingest({"one.sst"}, esker::IngestOptions{true, false}).entries == 4);
+    CHECK(db.ingest({"one.sst"}, esker::IngestOptions{true, false}).entries == 5);
     CHECK(db.get("b") == "new"s && db.get("n") == "1"s);
     CHECK(failure([&] { db.ingest({"one.sst", "one.sst"}); }) == Code::invalid_argument);
     int number = 0;
@@ -535,6 +1059,15 @@ int main(int argc, char** argv) {
           Code::invalid_argument);
     encryption(path + "-encrypted");
     followers(path + "-followed");
+    in_keyspaces(memory);
+    batches(in_memory);
+    chunks(in_memory);
+    filters(memory);
+    stalls(memory);
+    jobs(memory);
+    counts(in_memory);
+    backups(in_memory);
+    on_disk(path + "-published");
     observed(memory);
     feeds(in_memory);
     forks(in_memory);

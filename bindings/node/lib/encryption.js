@@ -9,9 +9,13 @@
 const binding = require('./binding')
 const { callLater, invalid } = require('./errors')
 
-// Returns the hexadecimal digits of a key. A text has digits of its own.
+// Returns the hexadecimal digits of a key. A text has them, perhaps with blanks or newlines around them.
 function digitsOf (key) {
-  if (typeof key === 'string') return Buffer.from(key).toString('hex')
+  if (typeof key === 'string') {
+    const digits = key.trim()
+    if (/^[0-9a-f]{64}$/i.test(digits)) return digits
+    throw invalid('a key that is a text must have 64 hexadecimal digits; `openssl rand -hex 32` makes one')
+  }
   if (ArrayBuffer.isView(key)) return Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('hex')
   throw invalid(`a key must be bytes or a text of hexadecimal digits, not ${typeof key}`)
 }

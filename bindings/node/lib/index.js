@@ -252,7 +252,7 @@ class EskerLevel extends Part {
   }
 
   option (name) {
-    return this.#now(binding.option, nameOf(name)) ?? undefined
+    return this.#now(binding.option, nameOf(name))
   }
 
   setOption (name, value) {
@@ -320,6 +320,9 @@ class EskerLevel extends Part {
 
   static async restore (directory, into, options) {
     const { number, ...own } = options ?? {}
+    if (number !== undefined && number !== null && (!Number.isSafeInteger(number) || number < 1)) {
+      throw invalid(`the number of a backup must be an integer of at least 1, not ${String(number)}`)
+    }
     const pairs = [...pairsOf(withoutKey(own)), ...await keyPairsOf(own, checkLocation(directory))]
     return callLater(binding.restoreLater, directory, number, checkLocation(into), pairs)
   }
@@ -334,7 +337,7 @@ class EskerLevel extends Part {
   }
 
   static options () {
-    return binding.optionNames()
+    return [...binding.optionNames(), 'merge_operator']
   }
 }
 

@@ -10,7 +10,9 @@
 const binding = require('./binding')
 const { invalid } = require('./errors')
 
-const names = new Set([...binding.optionNames(), 'merge_operator', 'ttl_ms'])
+// Options that cannot be read or changed after the opening.
+const atOpen = ['merge_operator', 'ttl_ms']
+const names = new Set([...binding.optionNames(), ...binding.optionAliases(), ...atOpen])
 
 const toSnake = name => name.replace(/[A-Z]/g, letter => '_' + letter.toLowerCase())
 const toCamel = name => name.replace(/_(.)/g, (_, letter) => letter.toUpperCase())
@@ -58,9 +60,12 @@ exports.pairsOf = function (options) {
   return pairs
 }
 
-// Returns the engine's name of an option.
+// Returns the engine's name of an option of an open database.
 exports.nameOf = function (given) {
   const name = toSnake(String(given))
+  if (atOpen.includes(name)) {
+    throw invalid(`the option ${String(given)} is given at an opening, and cannot be read or changed`)
+  }
   if (names.has(name)) return name
   checkUnknown(given, name)
   throw invalid(`there is no option ${String(given)}`)

@@ -346,10 +346,11 @@ class Part extends AbstractLevel {
   }
 
   #onRange (fn, start, end, options) {
-    return this._whenOpen(() => callLater(
-      fn, partOf(this),
-      crossing.toBytes(this._encodeKey(start, options)), crossing.toBytes(this._encodeKey(end, options))
-    ))
+    return this._whenOpen(async () => {
+      const range = [start, end].map(key => Buffer.from(crossing.toBytes(this._encodeKey(key, options))))
+      await this[kStore].writes.drain()
+      return callLater(fn, partOf(this), ...range)
+    })
   }
 
   ingest (files, options) {

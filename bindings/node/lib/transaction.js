@@ -10,6 +10,7 @@
 
 const { AbstractLevel } = require('abstract-level')
 const binding = require('./binding')
+const { ChainedBatch } = require('./chained-batch')
 const crossing = require('./crossing')
 const { call, callLater, invalid, notOpen } = require('./errors')
 const { EskerIterator, openRange } = require('./iterator')
@@ -187,6 +188,15 @@ class TransactionPart extends AbstractLevel {
         packer.operation(DELETE, part, key, crossing.empty)
       }
     }
+    return this.#write(packer)
+  }
+
+  _chainedBatch () {
+    return new ChainedBatch(this)
+  }
+
+  // Writes the operations of a chained batch.
+  _writeOwn (packer) {
     return this.#write(packer)
   }
 

@@ -212,13 +212,16 @@ pub fn set_option(part: u32, name: String, value: String) -> napi::Result<()> {
     with(|shared| shared.part(part)?.open()?.set_options(&[(&name, &value)]))
 }
 
-/// Returns the names of all options, and their other names.
+/// Returns the names of all options.
 #[napi]
 pub fn option_names() -> Vec<String> {
-    let names = OPTIONS
-        .iter()
-        .flat_map(|option| [option.name].into_iter().chain(option.aliases.iter().copied()));
-    names.map(str::to_string).collect()
+    OPTIONS.iter().map(|option| option.name.to_string()).collect()
+}
+
+/// Returns the other names of the options.
+#[napi]
+pub fn option_aliases() -> Vec<String> {
+    OPTIONS.iter().flat_map(|option| option.aliases).map(ToString::to_string).collect()
 }
 
 /// Ends a prepared transaction, by a commit or a rollback.

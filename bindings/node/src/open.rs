@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use esker::fs::{Fs, OsFs};
-use esker::{Db, KeyspaceOptions, Options, built_in_merge_operator};
+use esker::{Db, KeyOrder, KeyspaceOptions, Options, built_in_merge_operator};
 use esker_bindings::encryption::{self, Key, KeyOptions};
 use napi::bindgen_prelude::AsyncTask;
 use napi_derive::napi;
@@ -105,8 +105,8 @@ pub fn close_later(part: u32) -> napi::Result<AsyncTask<Work>> {
     Ok(later(move || part.store.close().map(|()| Answer::Nothing)))
 }
 
-/// Opens a keyspace, which is created if it is missing and `create` is true. Returns its number, or
-/// nothing if it is missing.
+/// Opens a keyspace, which is created if it is missing and `create` is true. One that exists must have
+/// the options, if there are any. Returns its number, or nothing if it is missing.
 #[napi]
 pub fn keyspace_later(
     part: u32,
@@ -116,6 +116,7 @@ pub fn keyspace_later(
 ) -> napi::Result<AsyncTask<Work>> {
     let part = with(|shared| Ok(shared.part(part)?.clone()))?;
     Ok(later(move || {
+        let is_plain = options.is_empty();
         let mut chosen = KeyspaceOptions::default();
         each(options, |option, value| {
             let now = std::mem::take(&mut chosen);
@@ -127,10 +128,20 @@ pub fn keyspace_later(
             Ok(())
         })?;
         let db = part.open()?;
-        let found = match create {
-            true => Some(db.keyspace(&name, &chosen)?),
-            false => db.existing_keyspace(&name)?,
+        let found = match db.existing_keyspace(&name)? {
+            Some(keyspace) if is_plain => Some(keyspace),
+            None if !create => None,
+            _ => Some(db.keyspace(&name, &chosen)?),
         };
+        // Ranges of JavaScript, and the end of a `clear`, are of the order of the bytes.
+        if let Some(keyspace) = &found
+            && keyspace.key_order().name() != KeyOrder::default().name()
+        {
+            let order = keyspace.key_order().name();
+            let text =
+                format!("keyspace {name:?} has the key order {order}, which Node.js cannot use");
+            return Err(invalid(text));
+        }
         Ok(found.map_or(Answer::Nothing, |keyspace| {
             let part = Part { store: part.store.clone(), keyspace: Some(keyspace) };
             Answer::Object(Object::Part(Arc::new(part)))

@@ -58,7 +58,8 @@ impl Part {
         }
     }
 
-    /// Adds the values of `keys` to a reply; only whether they exist if `values` is false.
+    /// Adds the values of `keys`, as of one moment, to a reply; only whether they exist if `values` is
+    /// false.
     fn get_many(
         &self,
         keys: &[&[u8]],
@@ -80,8 +81,9 @@ impl Part {
             };
             found.into_iter().for_each(|value| shown(value, &mut reply));
         } else {
+            let own = if snapshot.is_none() { Some(self.open()?.snapshot()) } else { None };
             for key in keys {
-                shown(self.get(key, snapshot, fill_cache)?, &mut reply);
+                shown(self.get(key, snapshot.or(own.as_ref()), fill_cache)?, &mut reply);
             }
         }
         reply.end(true);

@@ -55,7 +55,7 @@ test('an encrypted database opens with its key only', async t => {
   t.match(await refusedBecause(location, { key: other }), /^ESKER_INVALID_ARGUMENT .*does not open this store/)
   t.match(await refusedBecause(location, { keyFile }), /^ESKER_INVALID_ARGUMENT .*cannot read the key file/)
   t.match(await refusedBecause(plain, { key }), /^ESKER_INVALID_ARGUMENT .*the store is not encrypted/)
-  for (const wrong of ['', 'short', 'xy'.repeat(32), Buffer.alloc(33)]) {
+  for (const wrong of ['', 'short', 'xy'.repeat(32), 'Z'.repeat(32), '5a'.repeat(16), Buffer.alloc(33)]) {
     const why = await refusedBecause(location, { key: wrong })
     t.match(why, /^ESKER_INVALID_ARGUMENT .*64 hexadecimal digits/)
     t.notOk(why.includes('xyxy'), 'without the bytes')
@@ -75,6 +75,7 @@ test('functions give keys by name', async t => {
   await fill(location, options)
   await opens(t, location, options)
   t.same(asked, [undefined, 'key 1'])
+  await opens(t, location, { key: () => ({ key: key.toString('hex'), name: 'key 1' }) })
   const down = new Error('the service is down')
   t.is((await errorOf(() => database({ key: async () => { throw down } }, location))).cause, down)
   for (const given of [undefined, {}, { key: 7, name: 'x' }, { key, name: '' }, { key: key.subarray(1), name: 'x' }, Buffer.alloc(32)]) {

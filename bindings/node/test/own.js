@@ -70,6 +70,47 @@ test('a keyspace is dropped, renamed, and closes with its database', async t => 
   t.ok(hasCode(await errorOf(() => left.get('a')), 'LEVEL_DATABASE_NOT_OPEN'))
 })
 
+test('a keyspace opens with the options that it has, or without any', async t => {
+  const db = await database()
+  const kept = { ttl: 3600_000, mergeOperator: 'add_i64' }
+  await db.keyspace('k', kept).open()
+  for (const more of [{}, { createIfMissing: false }]) {
+    for (const options of [{}, { valueEncoding: 'json', userland: 1 }, kept]) {
+      const k = db.keyspace('k', { ...options, ...more })
+      await k.merge('n', '2', { valueEncoding: 'utf8' })
+      await k.put('short', '1')
+      t.ok(await k.expiry('short') < Infinity)
+    }
+    for (const options of [{ ttl: 5 }, { ttl: 3600_000 }, { ...kept, policy: 'leveled' }, { ttl: Infinity }]) {
+      const err = await errorOf(() => db.keyspace('k', { ...options, ...more }).open())
+      t.ok(hasCode(err, 'ESKER_INVALID_ARGUMENT'), JSON.stringify({ ...options, ...more }))
+    }
+  }
+  t.is(await db.keyspace('k').get('n'), '12')
+  await db.keyspace('default').put('a', '1')
+  t.is(await db.get('a'), '1')
+  const missing = db.keyspace('missing', { ttl: 5, createIfMissing: false })
+  t.ok(hasCode(await errorOf(() => missing.open()), 'ESKER_NOT_FOUND'))
+  t.same(await db.keyspaces(), ['default', 'k'])
+})
+
+test('many keys are read as of one moment, also without the cache', async t => {
+  const db = await database()
+  const others = Array.from({ length: 50_000 }, (_, i) => `k${i}`)
+  const one = db.keyspace('one')
+  await one.open()
+  for (let round = 0; round < 20; round++) {
+    const part = round % 2 === 0 ? db : one
+    let values
+    part.getMany(['first', ...others, 'last'], { fillCache: false }).then(found => { values = found })
+    for (let n = 0; values === undefined; n++) {
+      await part.batch(['first', 'last'].map(key => ({ type: 'put', key, value: `${round} ${n}` })))
+      await new Promise(setImmediate)
+    }
+    t.is(values[0], values.at(-1))
+  }
+})
+
 test('the keyspace of another database is refused in a batch', async t => {
   const [db, other] = [await database(), await database()]
   const foreign = other.keyspace('x')
@@ -195,6 +236,25 @@ test('a transaction reads its own writes and one moment', async t => {
   t.is(await db.get('o'), undefined)
 })
 
+test('the batches of a transaction reach keyspaces and have times to live', async t => {
+  const db = await database()
+  const one = db.keyspace('one')
+  await one.batch([{ type: 'put', key: 'a', value: '1' }, { type: 'put', key: 'b', value: '1' }])
+  await db.batch([{ type: 'put', key: 'a', value: '1' }, { type: 'put', key: 'b', value: '1' }])
+  const tx = db.transaction()
+  await tx.batch([
+    { type: 'put', key: 'c', value: '2', sublevel: one }, { type: 'del', key: 'a', sublevel: one }
+  ], { ttl: 3600_000 })
+  await tx.batch().del('b', { sublevel: one }).put('d', '3', { sublevel: one, ttl: 3600_000 }).put('e', '4')
+    .del('b').put('s', '5', { sublevel: tx.sublevel('s') }).write()
+  t.same(await tx.in(one).keys().all(), ['c', 'd'])
+  await tx.commit()
+  t.same(await one.iterator().all(), [['c', '2'], ['d', '3']])
+  t.same(await db.iterator().all(), [['!s!s', '5'], ['a', '1'], ['e', '4']])
+  for (const key of ['c', 'd']) t.ok(await one.expiry(key) < Infinity)
+  t.is(await db.expiry('e'), Infinity)
+})
+
 test('savepoints and rollbacks', async t => {
   const db = await database()
   const tx = db.transaction()
@@ -317,6 +377,12 @@ test('backups, checkpoints, checks and repair', async t => {
   const [restored, copy] = [path(), path()]
   await EskerLevel.restore(backups, restored, { number: 1 })
   t.is(await (await database({}, restored)).get('a'), '1')
+  for (const number of [0, -1, 1.5, NaN, '1', {}]) {
+    const err = await errorOf(() => EskerLevel.restore(backups, path(), { number }))
+    t.is(err.code, 'ESKER_INVALID_ARGUMENT')
+    t.match(err.message, /integer of at least 1/)
+  }
+  t.is((await errorOf(() => EskerLevel.restore(backups, path(), { number: 3 }))).code, 'ESKER_NOT_FOUND')
   t.same(await EskerLevel.pruneBackups(backups, 1), [1])
   await db.checkpoint(copy)
   await db.upgradeFormat(2)
@@ -344,6 +410,22 @@ test('backups, checkpoints, checks and repair', async t => {
   await EskerLevel.destroy(path())
 })
 
+test('approximateSize and compactRange wait for the writes before them', async t => {
+  const db = await database()
+  const one = db.keyspace('one')
+  await one.open()
+  for (const part of [db, one]) {
+    for (const call of ['approximateSize', 'compactRange']) {
+      let isWritten = false
+      const write = part.put('k', 'v'.repeat(8 << 20), { sync: true }).then(() => { isWritten = true })
+      await part[call]('a', 'z')
+      t.ok(isWritten, call)
+      await write
+    }
+    t.ok(await part.approximateSize('a', 'z') > 0)
+  }
+})
+
 test('options', async t => {
   const db = await database({ cacheSize: 8 << 20, write_buffer_size: 1 << 20, compression: 'zstd', userland: 1 })
   t.is(db.option('cacheSize'), String(8 << 20))
@@ -352,7 +434,15 @@ test('options', async t => {
   t.is(db.option('policy'), 'leveled')
   t.is((await errorOf(() => db.setOption('policy', 'none'))).code, 'ESKER_INVALID_ARGUMENT')
   t.is((await errorOf(() => db.option('nonsense option'))).code, 'ESKER_INVALID_ARGUMENT')
-  t.ok(EskerLevel.options().includes('memory_budget_bytes'))
+  const names = EskerLevel.options()
+  t.ok(names.includes('memory_budget_bytes'))
+  t.notOk(names.includes('write_buffer_size'), 'without other names')
+  t.is(names.pop(), 'merge_operator')
+  t.ok(names.every(name => typeof db.option(name) === 'string'))
+  for (const name of ['mergeOperator', 'merge_operator']) {
+    const calls = [() => db.option(name), () => db.setOption(name, 'max')]
+    for (const call of calls) t.match((await errorOf(call)).message, /cannot be read or changed/)
+  }
   const wrong = [{ cacheSise: 1 }, { blockSize: 'large' }, { compression: 'gzip' }, { cacheSize: {} }]
   for (const options of wrong) {
     const err = await errorOf(() => new EskerLevel(path(), options).open())
@@ -360,6 +450,13 @@ test('options', async t => {
   }
   const off = await database({ compression: false })
   t.is(off.option('compression'), 'none')
+})
+
+test('the types have the values that the package exports', t => {
+  const types = fs.readFileSync(`${__dirname}/../index.d.ts`, 'utf8')
+  const names = [...types.matchAll(/^export (?:class|function) (\w+)/gm)].map(found => found[1])
+  t.same(names.sort(), Object.keys(require('..')).sort())
+  t.end()
 })
 
 test('the kinds of errors are those of docs/errors.md', t => {

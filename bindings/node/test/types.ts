@@ -1,6 +1,8 @@
 // Checked by `tsc --noEmit --strict` against index.d.ts. It is not run.
 
-import { Changes, Difference, EskerLevel, EskerError, Follower, Keyspace, Runtime, Slot, Transaction, diff } from '..'
+import {
+  Changes, Difference, EskerLevel, EskerError, Follower, Keyspace, Runtime, Slot, Transaction, TransactionPart, diff
+} from '..'
 
 async function texts (): Promise<void> {
   const db = new EskerLevel('place', { memoryBudgetBytes: 1 << 26, compression: 'zstd' })
@@ -48,7 +50,27 @@ async function objects (): Promise<void> {
   })
   const count: number = await db.transact(async (tx: Transaction<number, User>) => {
     const found = await tx.getForUpdate(1)
-    await tx.in(users).put('b', { name: found?.name ?? '' })
+    const part: TransactionPart<string, User> = tx.in(users)
+    await part.put('b', { name: found?.name ?? '' }, { ttl: 100 })
+    await tx.batch([
+      { type: 'put', key: 2, value: { name: 'Ben' }, ttl: 100 },
+      { type: 'del', sublevel: users, key: 'a' }
+    ], { ttl: 200 })
+    await tx.batch().put('c', { name: 'Cem' }, { sublevel: users, ttl: 100 }).del('d', { sublevel: users }).write()
+    // @ts-expect-error The writes of a transaction have its durability.
+    await tx.put(1, { name: 'Ada' }, { sync: true })
+    // @ts-expect-error
+    await tx.batch([{ type: 'del', key: 1 }], { durability: 'sync' })
+    // @ts-expect-error
+    await part.merge('b', { name: 'Ada' }, { durability: 'sync' })
+    // @ts-expect-error
+    await tx.batch().del(1).write({ sync: true })
+    // @ts-expect-error A transaction reads its own snapshot.
+    await tx.getForUpdate(1, { snapshot: db.snapshot() })
+    // @ts-expect-error
+    await tx.getForUpdate(1, { fillCache: false })
+    // @ts-expect-error The class is a type only.
+    void TransactionPart
     // @ts-expect-error A user has a name.
     await tx.put(1, { title: 'x' })
     return 1
@@ -96,7 +118,8 @@ async function feeds (): Promise<void> {
   await db.ingest(['file'], { copy: true })
   // @ts-expect-error A pair has two items.
   await db.bulkLoad([['a']])
-  void [position, id, entries]
+  const disposable: AsyncDisposable[] = [changes, await diff(db, db), await EskerLevel.follow('place')]
+  void [position, id, entries, disposable]
 }
 
 async function copies (): Promise<void> {

@@ -1,8 +1,8 @@
 //! Random sequences of calls on Esker's library and on RocksDB's, in lock step: every answer must be
 //! the same. Without a RocksDB the test says so and passes.
 //!
-//! `SEQUENCES` (100) is the number of sequences; `SEED` begins with another one. A failure prints the
-//! seed and the calls. `ROCKSDB_LIBRARY` names a library; otherwise it is the newest that
+//! `SEQUENCES` (400) is the number of sequences; `SEED` begins with another one. A store serves
+//! several sequences. A failure prints the seed and the calls in its store. `ROCKSDB_LIBRARY` names a library; otherwise it is the newest that
 //! `esker lab engines install rocksdb` installed, or the system's.
 
 mod calls;
@@ -15,7 +15,13 @@ use calls::{Api, Handle, Iter, Scan, Store, kind, start};
 use esker_rocksdb as _;
 
 const NAMES: &[&str] = &["default", "one", "two"];
-const CALLS_PER_SEQUENCE: usize = 120;
+const CALLS_PER_SEQUENCE: usize = 40;
+/// Sequences in one store; each begins with a deletion of all its keys.
+const SEQUENCES_PER_STORE: u64 = 16;
+/// One of so many stores has transactions: RocksDB takes a million locks for each of them.
+const STORES_PER_TRANSACTIONS: u64 = 8;
+/// One of so many calls to open a store again does so.
+const REOPENS: usize = 3;
 
 /// A generator of random numbers (xorshift).
 struct Random(u64);
@@ -168,7 +174,8 @@ fn call(random: &mut Random) -> Call {
         25..=28 => Call::Transaction(transaction(random), random.below(3) > 0),
         29 => Call::Flush,
         30 => Call::Compact(family),
-        _ => Call::Reopen,
+        _ if random.below(REOPENS) == 0 => Call::Reopen,
+        _ => Call::Flush,
     }
 }
 
@@ -176,6 +183,7 @@ fn call(random: &mut Random) -> Call {
 struct Side {
     store: Option<Store>,
     snapshot: Option<Handle>,
+    transactions: bool,
 }
 
 /// Returns an answer as text: the value, or the kind of the error.
@@ -207,9 +215,17 @@ fn walk(iter: &Iter, steps: &[Step]) -> String {
 }
 
 impl Side {
-    fn open(api: Api, dir: &Path) -> Side {
-        let store = Store::open(api, dir, NAMES).unwrap();
-        Side { store: Some(store), snapshot: None }
+    fn open(api: Api, dir: &Path, transactions: bool) -> Side {
+        let store = Store::open_as(api, dir, NAMES, transactions).unwrap();
+        Side { store: Some(store), snapshot: None, transactions }
+    }
+
+    /// Deletes every key.
+    fn clear(&self) {
+        let store = self.store.as_ref().unwrap();
+        for family in 0..NAMES.len() {
+            delete_range(store, family, b"", &[0xff; 8]).unwrap();
+        }
     }
 
     fn release(&mut self) {
@@ -223,7 +239,7 @@ impl Side {
         if let Call::Reopen = call {
             self.release();
             let api = self.store.take().unwrap().api;
-            *self = Side::open(api, dir);
+            *self = Side::open(api, dir, self.transactions);
             let store = self.store.as_ref().unwrap();
             return format!("{:?}", (0..NAMES.len()).map(|at| store.all(at)).collect::<Vec<_>>());
         }
@@ -253,6 +269,8 @@ impl Side {
                 let scan = Scan { lower, upper, same_prefix: false };
                 store.scan(*family, &scan, |iter| walk(iter, steps))
             }
+            // Without transactions.
+            Call::Transaction(..) if store.owner.is_null() => String::new(),
             Call::Transaction(calls, commits) => in_transaction(store, calls, *commits),
             Call::Flush => told(store.flush()),
             Call::Compact(family) => {
@@ -483,19 +501,28 @@ fn answers_are_those_of_rocksdb() {
     let number = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let (sequences, first) = (number("SEQUENCES", 100), number("SEED", 1));
-    for seed in first..first + sequences {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (sequences, first) = (number("SEQUENCES", 400), number("SEED", 1));
+    let end = first + sequences;
+    for begin in (first..end).step_by(SEQUENCES_PER_STORE as usize) {
         let dir = tempfile::tempdir().unwrap();
         let dirs = [dir.path().join("esker"), dir.path().join("rocksdb")];
-        let mut sides = [Side::open(Api::esker(), &dirs[0]), Side::open(theirs, &dirs[1])];
+        let transactions = begin / SEQUENCES_PER_STORE % STORES_PER_TRANSACTIONS == 0;
+        let open = |api: Api, dir| Side::open(api, dir, transactions);
+        let mut sides = [open(Api::esker(), &dirs[0]), open(theirs, &dirs[1])];
         let mut calls = Vec::new();
-        for _ in 0..CALLS_PER_SEQUENCE {
-            let next = call(&mut random);
-            calls.push(next.clone());
-            let [ours, of_rocksdb] = &mut sides;
-            let answers = (ours.run(&next, &dirs[0]), of_rocksdb.run(&next, &dirs[1]));
-            assert_eq!(answers.0, answers.1, "Esker (left) and {path}, seed {seed}: {calls:#?}");
+        for seed in begin..end.min(begin + SEQUENCES_PER_STORE) {
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+            sides.iter().for_each(Side::clear);
+            for _ in 0..CALLS_PER_SEQUENCE {
+                let next = call(&mut random);
+                calls.push(next.clone());
+                let [ours, of_rocksdb] = &mut sides;
+                let answers = (ours.run(&next, &dirs[0]), of_rocksdb.run(&next, &dirs[1]));
+                assert_eq!(
+                    answers.0, answers.1,
+                    "Esker (left) and {path}, seed {seed} in the store of {begin}: {calls:#?}"
+                );
+            }
         }
         for side in &mut sides {
             side.release();

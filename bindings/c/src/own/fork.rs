@@ -32,13 +32,13 @@ pub const ESKER_RELATION_UNRELATED: i32 = 5;
 pub struct esker_fork_report_t {
     /// Identity of the fork.
     pub store_id: u64,
-    /// Number of tables that the fork shares with the parent by hard links.
+    /// Number of tables and value files that the fork shares with the parent by hard links.
     pub linked_files: u64,
-    /// Size of these tables, in bytes.
+    /// Size of these files, in bytes.
     pub linked_bytes: u64,
-    /// Number of tables that were copied, because they could not be linked.
+    /// Number of tables and value files that were copied, because they could not be linked.
     pub copied_files: u64,
-    /// Size of these tables, in bytes.
+    /// Size of these files, in bytes.
     pub copied_bytes: u64,
 }
 

@@ -85,8 +85,9 @@ pub extern "C" fn esker_keyspace_options_destroy(options: Option<Box<esker_keysp
     drop(options);
 }
 
-/// Sets an option of a keyspace, by name or alias, from text. `docs/options.md` says which options
-/// a keyspace can have of its own. Any other option is a failure.
+/// Sets an option of a keyspace, by name or alias, from text: one that a keyspace can have of its own
+/// by `docs/options.md`, or `merge_operator`, `compaction_filter` or `ttl_ms`. Any other option is a
+/// failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_keyspace_options_set(
     options: Option<&mut esker_keyspace_options_t>,

@@ -107,10 +107,10 @@ pub extern "C" fn esker_options_set_runtime(
     }
 }
 
-/// Sets `*value` to what the stores of a runtime use now: `stores` (open ones), `threads` (started
-/// ones), `budget_bytes`, `memtable_bytes`, `memtable_limit_bytes` (at which writers wait),
-/// `tables_bytes`, `cache_bytes`, `cache_capacity_bytes`, or `background_bytes` (written since the
-/// creation of the runtime). Fails with `ESKER_INVALID_ARGUMENT` for another name.
+/// Sets `*value` to what the stores of a runtime use now: `stores` (open ones with background work),
+/// `threads` (started ones), `budget_bytes`, `memtable_bytes`, `memtable_limit_bytes` (at which
+/// writers wait), `tables_bytes`, `cache_bytes`, `cache_capacity_bytes`, or `background_bytes`
+/// (written since the creation of the runtime). Fails with `ESKER_INVALID_ARGUMENT` for another name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_runtime_metric(
     runtime: Option<&esker_runtime_t>,

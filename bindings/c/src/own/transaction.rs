@@ -22,7 +22,7 @@ use crate::ffi;
 pub const ESKER_ISOLATION_SNAPSHOT: i32 = 0;
 /// The committed transactions give the results of some order in which they run one after the other.
 pub const ESKER_ISOLATION_SERIALIZABLE: i32 = 1;
-/// Conflicts are found at the commit. No call waits for another transaction.
+/// Conflicts are found at the commit. Only `esker_transaction_prepare` may wait for another transaction.
 pub const ESKER_CONCURRENCY_OPTIMISTIC: i32 = 0;
 /// Conflicts are found at once, by locks: a call waits until the holder of a lock has ended.
 pub const ESKER_CONCURRENCY_PESSIMISTIC: i32 = 1;

@@ -200,8 +200,8 @@ pub unsafe extern "C" fn esker_transaction_put_in(
     unsafe { put(transaction, named(keyspace), (key, key_len), (value, value_len), message) }
 }
 
-/// Sets a key to a value that expires at the commit plus `ttl_ms` milliseconds; `ESKER_NEVER_MS`
-/// never ends. The transaction itself sees the value whatever the time. Otherwise as
+/// Sets a key to a value that expires `ttl_ms` milliseconds after the commit, or after the
+/// preparation of a transaction that is prepared; `ESKER_NEVER_MS` never ends. The transaction itself sees the value whatever the time. Otherwise as
 /// `esker_transaction_put`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_transaction_put_with_ttl(

@@ -99,6 +99,7 @@ api! {
     rocksdb_pinnableslice_value: fn(value: Handle, len: *mut usize) -> Start;
     rocksdb_pinnableslice_destroy: fn(value: Handle);
     rocksdb_multi_get_cf: fn(db: Handle, options: Handle, families: *const Handle, count: usize, keys: *const Start, lens: *const usize, values: *mut *mut c_char, value_lens: *mut usize, errors: *mut *mut c_char);
+    rocksdb_batched_multi_get_cf: fn(db: Handle, options: Handle, family: Handle, count: usize, keys: *const Start, lens: *const usize, values: *mut Handle, errors: *mut *mut c_char, sorted: u8);
     rocksdb_write: fn(db: Handle, options: Handle, batch: Handle, error: Place);
     rocksdb_writebatch_create: fn() -> Handle;
     rocksdb_writebatch_create_from: fn(bytes: Start, len: usize) -> Handle;
@@ -196,9 +197,10 @@ pub struct Scan {
     pub same_prefix: bool,
 }
 
-/// An open store with its column families, as an optimistic transaction store.
+/// An open store with its column families.
 pub struct Store {
     pub api: Api,
+    /// The optimistic transaction store, or null if it was opened without transactions.
     pub owner: Handle,
     pub db: Handle,
     pub names: Vec<String>,
@@ -208,8 +210,19 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at `path` with the column families `names`, which are created if missing.
+    /// Opens the store at `path` with the column families `names`, which are created if missing, as an
+    /// optimistic transaction store.
     pub fn open(api: Api, path: &Path, names: &[&str]) -> Result<Store, String> {
+        Store::open_as(api, path, names, true)
+    }
+
+    /// Opens the store at `path` with or without transactions.
+    pub fn open_as(
+        api: Api,
+        path: &Path,
+        names: &[&str],
+        transactions: bool,
+    ) -> Result<Store, String> {
         let path = CString::new(path.to_str().unwrap()).unwrap();
         let texts: Vec<CString> = names.iter().map(|name| CString::new(*name).unwrap()).collect();
         let starts: Vec<Start> = texts.iter().map(|text| text.as_ptr()).collect();
@@ -220,27 +233,31 @@ impl Store {
             let options = (api.rocksdb_options_create)();
             (api.rocksdb_options_set_create_if_missing)(options, 1);
             (api.rocksdb_options_set_create_missing_column_families)(options, 1);
+            // Stores of a few pairs are opened often: large memtables would be most of the work.
+            (api.rocksdb_options_set_write_buffer_size)(options, 1 << 20);
             let transform = (api.rocksdb_slicetransform_create_fixed_prefix)(1);
             (api.rocksdb_options_set_prefix_extractor)(options, transform);
             (api.rocksdb_options_set_uint64add_merge_operator)(options);
             let of = vec![options; names.len()];
-            let owner = api.checked(|error| {
-                (api.rocksdb_optimistictransactiondb_open_column_families)(
-                    options,
-                    path.as_ptr(),
-                    names.len() as i32,
-                    starts.as_ptr(),
-                    of.as_ptr(),
-                    families.as_mut_ptr(),
-                    error,
-                )
+            let open = match transactions {
+                true => api.rocksdb_optimistictransactiondb_open_column_families,
+                false => api.rocksdb_open_column_families,
+            };
+            let opened = api.checked(|error| {
+                let (names, of, handles) = (starts.as_ptr(), of.as_ptr(), families.as_mut_ptr());
+                open(options, path.as_ptr(), starts.len() as i32, names, of, handles, error)
             });
             (api.rocksdb_options_destroy)(options);
-            let owner = owner?;
+            let opened = opened?;
+            let base = api.rocksdb_optimistictransactiondb_get_base_db;
+            let (owner, db) = match transactions {
+                true => (opened, base(opened)),
+                false => (std::ptr::null_mut(), opened),
+            };
             Ok(Store {
                 api,
                 owner,
-                db: (api.rocksdb_optimistictransactiondb_get_base_db)(owner),
+                db,
                 names: names.iter().map(ToString::to_string).collect(),
                 families,
                 write: (api.rocksdb_writeoptions_create)(),
@@ -364,8 +381,12 @@ impl Drop for Store {
             }
             (api.rocksdb_writeoptions_destroy)(self.write);
             (api.rocksdb_readoptions_destroy)(self.read);
-            (api.rocksdb_optimistictransactiondb_close_base_db)(self.db);
-            (api.rocksdb_optimistictransactiondb_close)(self.owner);
+            if self.owner.is_null() {
+                (api.rocksdb_close)(self.db);
+            } else {
+                (api.rocksdb_optimistictransactiondb_close_base_db)(self.db);
+                (api.rocksdb_optimistictransactiondb_close)(self.owner);
+            }
         }
     }
 }

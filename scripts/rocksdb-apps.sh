@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Builds programs that store their data in RocksDB, unchanged, against Esker's librocksdb.so, and runs
+# them: the tests of the crate kvdb-rocksdb; then a search server (sonic-server, the crate rocksdb) and
+# a blockchain node (cometbft, the Go module grocksdb), both on RocksDB and on Esker in turn, with
+# kills. Prints a table of medians over ROUNDS (3) rounds. RocksDB is the newest library that
+# `esker lab engines install rocksdb` installed, or ROCKSDB_LIBRARY.
+# `scripts/rocksdb-apps.sh prepare` only builds them and runs the tests; `scripts/rocksdb-apps.sh build` measures a clean build of a small program instead: with Esker's
+# library, and with RocksDB's C++ (some 20 minutes).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+work=$target/rocksdb-apps
+esker=$target/rocksdb
+failed=0
+
+say() { echo "rocksdb-apps: $*" >&2; }
+skip() { say "$1: skipped: $2"; }
+now() { date +%s.%N; }
+
+. scripts/fetched.sh
+
+# Builds a package in a directory against Esker's library, into $work/build.
+cargo_ours() {
+    (cd "$1" && shift && ROCKSDB_LIB_DIR=$esker LD_LIBRARY_PATH=$esker CARGO_TARGET_DIR=$work/build \
+        ${CARGO:-cargo} "$@")
+}
+
+kvdb() {
+    local log=$work/kvdb.log
+    source_of kvdb-rocksdb 0.21.0 || { skip kvdb-rocksdb "it cannot be fetched"; return 0; }
+    # Its package names the tests that all stores of kvdb share, but not where they are.
+    grep -q kvdb-shared-tests "$work/kvdb-rocksdb/Cargo.toml" ||
+        printf '\n[dev-dependencies.kvdb-shared-tests]\nversion = "=0.11.0"\n' >>"$work/kvdb-rocksdb/Cargo.toml"
+    if cargo_ours "$work/kvdb-rocksdb" test --lib >"$log" 2>&1; then
+        say "kvdb-rocksdb 0.21.0: $(sed -n -E 's/^test result: ok\. ([0-9]+ passed).*/\1/p' "$log")"
+    else
+        say "kvdb-rocksdb 0.21.0: FAILED: $log"
+        failed=1
+    fi
+}
+
+# Builds sonic-server and runs its own tests. Prints the program's path.
+sonic() {
+    local log=$work/sonic.log passed
+    source_of sonic-server 1.10.2 || { skip sonic-server "it cannot be fetched"; return 0; }
+    cargo_ours "$work/sonic-server" build --release >"$log" 2>&1 ||
+        { say "sonic-server: FAILED: $log"; failed=1; return 0; }
+    echo "$work/build/release/sonic"
+}
+
+# Builds cometbft. Prints the program's path.
+comet() {
+    local log=$work/comet.log include=$work/librocksdb-sys/rocksdb/include
+    command -v go >/dev/null || { skip cometbft "Go is not installed"; return 0; }
+    go_source_of github.com/cometbft/cometbft v1.0.1 cometbft &&
+        source_of librocksdb-sys 0.19.0 || { skip cometbft "it cannot be fetched"; return 0; }
+    (cd "$work/cometbft" && CGO_CFLAGS=-I$include CGO_LDFLAGS="-L$esker -lrocksdb" \
+        go build -tags rocksdb,grocksdb_clean_link -o "$work/comet" ./cmd/cometbft) >"$log" 2>&1 ||
+        { say "cometbft: FAILED: $log"; return 0; }
+    echo "$work/comet"
+}
+
+# Measures a clean build of a program of twelve lines, with the same features of the crate.
+builds() {
+    local dir=$work/program began
+    mkdir -p "$dir/src"
+    cp scripts/apps/rocksdb_program.rs "$dir/src/main.rs"
+    printf '[package]\nname = "program"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n[dependencies]\nrocksdb = { version = "=0.25.0", default-features = false, features = ["bindgen-runtime"] }\n' >"$dir/Cargo.toml"
+    (cd "$dir" && ${CARGO:-cargo} fetch --quiet)
+    for engine in esker rocksdb; do
+        rm -rf "$work/program-$engine"
+        began=$(now)
+        (
+            cd "$dir"
+            [ "$engine" = rocksdb ] || export ROCKSDB_LIB_DIR=$esker
+            CARGO_TARGET_DIR=$work/program-$engine ${CARGO:-cargo} build --quiet --release
+        )
+        say "a clean build with the library of $engine: $(echo "($(now) - $began) / 1" | bc) s"
+        rm -rf "$work/store"
+        LD_LIBRARY_PATH=$esker "$work/program-$engine/release/program" "$work/store"
+    done
+}
+
+mkdir -p "$work"
+scripts/rocksdb.sh
+if [ "${1:-run}" = build ]; then
+    builds
+    exit
+fi
+library=${ROCKSDB_LIBRARY:-$(find "${ESKER_ENGINES:-${XDG_DATA_HOME:-$HOME/.local/share}/esker/engines}" \
+    -path '*/rocksdb-*/librocksdb.so' 2>/dev/null | sort -V | tail -1)}
+kvdb
+server=$(sonic)
+node=$(comet)
+[ "${1:-run}" != prepare ] || exit "$failed"
+[ -n "$library" ] || { say "no RocksDB to compare with: esker lab engines install rocksdb"; exit 1; }
+mkdir -p "$work/rocksdb"
+ln -sf "$library" "$work/rocksdb/librocksdb.so.11"
+python3 scripts/apps/rocksdb.py --rocksdb "$work/rocksdb" --esker "$esker" --work "$work/data" \
+    --rounds "${ROUNDS:-3}" ${server:+--sonic "$server"} ${node:+--comet "$node"}
+[ "$failed" = 0 ]

@@ -27,6 +27,7 @@ bindings)
     step env BUILD=no scripts/go.sh test
     step scripts/node.sh test
     step scripts/node.sh pack
+    step scripts/api-pages.sh
     step scripts/java.sh test
     step scripts/dropin.sh
     step env SEQUENCES=25 scripts/rocksdb-suite.sh

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn rocksdb_checkpoint_create(
     unsafe {
         kept(errptr, || {
             let store = &there(checkpoint, "checkpoint object")?.store;
-            Ok(store.db.checkpoint(ffi::path(dir)?)?)
+            Ok(store.db().checkpoint(ffi::path(dir)?)?)
         });
     }
 }
@@ -161,7 +161,7 @@ pub extern "C" fn rocksdb_backup_engine_close(engine: Option<Box<rocksdb_backup_
 }
 
 fn back_up(be: Option<&rocksdb_backup_engine_t>, db: Option<&rocksdb_t>) -> Outcome<u64> {
-    Ok(rocksdb_t::writable(db)?.db.backup(engine(be)?)?.number)
+    Ok(rocksdb_t::writable(db)?.db().backup(engine(be)?)?.number)
 }
 
 /// Adds a backup.

@@ -82,7 +82,7 @@ pub(crate) fn add<'a>(
     quiet(|| {
         let mut overlay = lock(rocksdb_writebatch_wi_t::of(batch)?);
         let family = handle.map(rocksdb_column_family_handle_t::of).transpose();
-        let order = |family: &Family| family.keyspace.key_order().clone();
+        let order = |family: &Family| family.keyspace().key_order().clone();
         let made = family.and_then(|family| {
             let record = record(family.map_or(0, |family| family.id()))?;
             Ok((family.map(|family| order(family)), record))

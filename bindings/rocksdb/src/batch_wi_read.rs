@@ -65,7 +65,7 @@ pub unsafe extern "C" fn rocksdb_writebatch_wi_get_from_batch_cf(
             let overlay = lock(rocksdb_writebatch_wi_t::of(batch)?);
             let family = rocksdb_column_family_handle_t::of(handle)?;
             let key = ffi::bytes(key, keylen, "key")?;
-            let own = overlay.get(family.id(), family.keyspace.key_order(), key);
+            let own = overlay.get(family.id(), family.keyspace().key_order(), key);
             own.map_or(Ok(None), |own| own.resolve(key, family.operator(), in_progress))
         });
         give(found.flatten().as_deref(), vallen)
@@ -86,7 +86,7 @@ pub(crate) unsafe fn find_over(
     // SAFETY: guaranteed by the caller.
     unsafe {
         let bytes = ffi::bytes(key, keylen, "key")?;
-        let own = lock(overlay).get(family.id(), family.keyspace.key_order(), bytes);
+        let own = lock(overlay).get(family.id(), family.keyspace().key_order(), bytes);
         match own {
             Some(own) => {
                 let stored = || Ok(find(family, options, key, keylen)?.map(|value| value.to_vec()));

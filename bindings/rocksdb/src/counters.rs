@@ -52,7 +52,7 @@ pub(crate) const COUNTS: &[Count] = &[
 
 fn metrics(options: Option<&rocksdb_options_t>) -> Option<Metrics> {
     let statistics = options?.objects.statistics.as_ref()?;
-    attempt(|| Ok(statistics.store().map(|store| store.db.metrics()))).ok().flatten()
+    attempt(|| Ok(statistics.store().map(|store| store.db().metrics()))).ok().flatten()
 }
 
 /// Returns the counters as text, allocated with `malloc`; null without statistics.

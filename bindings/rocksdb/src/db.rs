@@ -8,6 +8,7 @@ use esker_bindings::removal;
 use esker_c::failure::{Failure, Outcome, attempt, there};
 use esker_c::ffi;
 
+use crate::access_mode::Access;
 use crate::failure::{kept, missing_is_invalid};
 use crate::options::rocksdb_options_t;
 use crate::store::{self, DEFAULT, Family, Opening, Store, rocksdb_t};
@@ -29,7 +30,7 @@ impl rocksdb_column_family_handle_t {
     }
 }
 
-type Handles = *mut *mut rocksdb_column_family_handle_t;
+pub(crate) type Handles = *mut *mut rocksdb_column_family_handle_t;
 
 /// The column families that are to be opened, as C passes them.
 #[derive(Clone, Copy)]
@@ -47,10 +48,10 @@ pub(crate) struct Named {
 pub(crate) unsafe fn open_default(
     options: Option<&rocksdb_options_t>,
     path: *const c_char,
-    is_read_only: bool,
+    access: Access,
 ) -> Outcome<Arc<Store>> {
     // SAFETY: guaranteed by the caller.
-    unsafe { open_expiring(options, path, &[], is_read_only) }
+    unsafe { open_expiring(options, path, &[], access) }
 }
 
 /// Opens a store with its default column family, whose pairs have the time to live in `ttls`.
@@ -61,13 +62,13 @@ unsafe fn open_expiring(
     options: Option<&rocksdb_options_t>,
     path: *const c_char,
     ttls: &[c_int],
-    is_read_only: bool,
+    access: Access,
 ) -> Outcome<Arc<Store>> {
     let options = there(options, "options")?;
     // SAFETY: guaranteed by the caller.
     let path = unsafe { ffi::path(path) }?;
     let families = vec![(DEFAULT.to_string(), options)];
-    Ok(Opening { options, path, families, ttls, is_read_only }.open()?.0)
+    Ok(Opening { options, path, families, ttls, access }.open()?.0)
 }
 
 /// Opens a store with the named column families and stores their handles.
@@ -78,10 +79,10 @@ pub(crate) unsafe fn open_named(
     options: Option<&rocksdb_options_t>,
     path: *const c_char,
     named: Named,
-    is_read_only: bool,
+    access: Access,
 ) -> Outcome<Arc<Store>> {
     // SAFETY: guaranteed by the caller.
-    unsafe { open_named_expiring(options, path, named, &[], is_read_only) }
+    unsafe { open_named_expiring(options, path, named, &[], access) }
 }
 
 /// Opens a store with the named column families, whose pairs have the times to live in `ttls`.
@@ -93,7 +94,7 @@ unsafe fn open_named_expiring(
     path: *const c_char,
     named: Named,
     ttls: &[c_int],
-    is_read_only: bool,
+    access: Access,
 ) -> Outcome<Arc<Store>> {
     let options = there(options, "options")?;
     let count = usize::try_from(named.count).unwrap_or(0);
@@ -108,7 +109,7 @@ unsafe fn open_named_expiring(
             families.push((name, there(options.as_ref(), "column family options")?));
         }
         let handles = ffi::array_mut(named.handles, count, "places for the handles")?;
-        let (store, opened) = Opening { options, path, families, ttls, is_read_only }.open()?;
+        let (store, opened) = Opening { options, path, families, ttls, access }.open()?;
         for (place, family) in handles.iter_mut().zip(opened) {
             *place = rocksdb_column_family_handle_t::give(family);
         }
@@ -116,7 +117,7 @@ unsafe fn open_named_expiring(
     }
 }
 
-fn given(store: Arc<Store>) -> Box<rocksdb_t> {
+pub(crate) fn given(store: Arc<Store>) -> Box<rocksdb_t> {
     Box::new(rocksdb_t { store })
 }
 
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn rocksdb_open(
     errptr: Option<&mut *mut c_char>,
 ) -> Option<Box<rocksdb_t>> {
     // SAFETY: the caller meets RocksDB's contract for strings, options and error texts.
-    unsafe { kept(errptr, || open_default(options, name, false)).map(given) }
+    unsafe { kept(errptr, || open_default(options, name, Access::Write)).map(given) }
 }
 
 /// Opens a store whose pairs expire `ttl` seconds after they were put. They do not expire if `ttl`
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn rocksdb_open_with_ttl(
     errptr: Option<&mut *mut c_char>,
 ) -> Option<Box<rocksdb_t>> {
     // SAFETY: the caller meets RocksDB's contract for strings, options and error texts.
-    unsafe { kept(errptr, || open_expiring(options, name, &[ttl], false)).map(given) }
+    unsafe { kept(errptr, || open_expiring(options, name, &[ttl], Access::Write)).map(given) }
 }
 
 /// Opens a store with its column families. The pairs of each expire its number of seconds after
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn rocksdb_open_column_families_with_ttl(
         let opened = kept(errptr, || {
             let count = usize::try_from(count).unwrap_or(0);
             let ttls = ffi::array(ttls, count, "times to live")?;
-            open_named_expiring(options, name, named, ttls, false)
+            open_named_expiring(options, name, named, ttls, Access::Write)
         });
         opened.map(given)
     }
@@ -178,7 +179,7 @@ pub unsafe extern "C" fn rocksdb_open_for_read_only(
     errptr: Option<&mut *mut c_char>,
 ) -> Option<Box<rocksdb_t>> {
     // SAFETY: the caller meets RocksDB's contract for strings, options and error texts.
-    unsafe { kept(errptr, || open_default(options, name, true)).map(given) }
+    unsafe { kept(errptr, || open_default(options, name, Access::Read)).map(given) }
 }
 
 /// Opens a store with its column families.
@@ -194,7 +195,7 @@ pub unsafe extern "C" fn rocksdb_open_column_families(
 ) -> Option<Box<rocksdb_t>> {
     let named = Named { count, names, options: of_families, handles };
     // SAFETY: the caller meets RocksDB's contract for strings, options, arrays and error texts.
-    unsafe { kept(errptr, || open_named(options, name, named, false)).map(given) }
+    unsafe { kept(errptr, || open_named(options, name, named, Access::Write)).map(given) }
 }
 
 /// Opens the current state of some column families of a store, for reading.
@@ -211,7 +212,7 @@ pub unsafe extern "C" fn rocksdb_open_for_read_only_column_families(
 ) -> Option<Box<rocksdb_t>> {
     let named = Named { count, names, options: of_families, handles };
     // SAFETY: the caller meets RocksDB's contract for strings, options, arrays and error texts.
-    unsafe { kept(errptr, || open_named(options, name, named, true)).map(given) }
+    unsafe { kept(errptr, || open_named(options, name, named, Access::Read)).map(given) }
 }
 
 /// Closes a store. Handles of its column families may be freed later.
@@ -442,7 +443,7 @@ pub extern "C" fn rocksdb_column_family_handle_get_name(
     handle: Option<&rocksdb_column_family_handle_t>,
     name_len: Option<&mut usize>,
 ) -> *mut c_char {
-    let name = handle.map(|handle| handle.family.keyspace.name()).unwrap_or_default();
+    let name = handle.map(|handle| handle.family.keyspace().name()).unwrap_or_default();
     if let Some(name_len) = name_len {
         *name_len = name.len();
     }
@@ -456,7 +457,7 @@ pub extern "C" fn rocksdb_get_db_identity(
     db: Option<&rocksdb_t>,
     id_len: Option<&mut usize>,
 ) -> *mut c_char {
-    let id = attempt(|| Ok(format!("{:016x}", rocksdb_t::open(db)?.db.store_id())));
+    let id = attempt(|| Ok(format!("{:016x}", rocksdb_t::open(db)?.db().store_id())));
     let id = id.unwrap_or_default();
     if let Some(id_len) = id_len {
         *id_len = id.len();

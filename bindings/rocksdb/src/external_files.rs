@@ -259,7 +259,7 @@ unsafe fn ingest(
     let is_moved = options.flag("move_files") || options.flag("link_files");
     let verify = options.flag("verify_checksums_before_ingest");
     let how = IngestOptions::default().copy(!is_moved).verify(verify);
-    family.keyspace.ingest(&files, &how)?;
+    family.keyspace().ingest(&files, &how)?;
     Ok(())
 }
 

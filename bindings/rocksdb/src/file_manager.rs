@@ -38,7 +38,7 @@ impl FileManager {
     /// Returns the bytes of the tables of all stores.
     fn total_bytes(&self) -> u64 {
         let sizes = |store: Arc<crate::store::Store>| -> u64 {
-            store.db.tables().iter().map(|table| table.size_bytes).sum()
+            store.db().tables().iter().map(|table| table.size_bytes).sum()
         };
         attempt(|| Ok(self.stores.open().into_iter().map(sizes).sum())).unwrap_or(0)
     }

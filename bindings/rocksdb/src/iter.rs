@@ -101,7 +101,7 @@ impl Walk {
         // SAFETY: guaranteed by the caller.
         let read = unsafe { rocksdb_readoptions_t::of(options) }?;
         let bounds = rocksdb_readoptions_t::bounds(options);
-        let iter = family.keyspace.iter_with(&read, bounds.clone())?;
+        let iter = family.keyspace().iter_with(&read, bounds.clone())?;
         let is_limited = rocksdb_readoptions_t::flag(options, "prefix_same_as_start");
         Ok(Walk {
             cursor: Cursor::Plain(iter),
@@ -121,7 +121,7 @@ impl Walk {
         let Cursor::Plain(base) = self.cursor else {
             return Err(Failure::invalid("the base iterator has the writes of a batch over it"));
         };
-        let order = self.family.keyspace.key_order().clone();
+        let order = self.family.keyspace().key_order().clone();
         let merged = Merged::new(base, overlay, (family, order), self.bounds.clone())
             .with_operator(self.family.share_operator());
         Ok(Walk { cursor: Cursor::Merged(Box::new(merged)), is_tailing: false, ..self })
@@ -192,7 +192,7 @@ impl Walk {
         if matches!(self.cursor, Cursor::Merged(_)) {
             return Err(Failure::invalid("Refresh is not supported with a write batch over it"));
         }
-        let iter = self.family.keyspace.iter_with(&options, self.bounds.clone())?;
+        let iter = self.family.keyspace().iter_with(&options, self.bounds.clone())?;
         self.cursor = Cursor::Plain(iter);
         Ok(())
     }
@@ -263,14 +263,14 @@ pub unsafe extern "C" fn rocksdb_create_iterators(
             let store = rocksdb_t::open(db)?;
             let families = ffi::array(families, size, "column families")?;
             let places = ffi::array_mut(iterators, size, "places for the iterators")?;
-            let snapshot = store.db.snapshot();
+            let snapshot = store.moment();
             for (family, place) in families.iter().zip(places) {
                 let family = rocksdb_column_family_handle_t::of(family.as_ref())?;
                 let mut made = Walk::new(family, options)?;
                 let read = rocksdb_readoptions_t::of(options)?;
                 if read.snapshot.is_none() {
-                    let read = read.snapshot(&snapshot);
-                    let iter = family.keyspace.iter_with(&read, made.bounds.clone())?;
+                    let read = read.snapshot(snapshot.as_ref());
+                    let iter = family.keyspace().iter_with(&read, made.bounds.clone())?;
                     made.cursor = Cursor::Plain(iter);
                 }
                 *place = rocksdb_iterator_t::give(Ok(made));

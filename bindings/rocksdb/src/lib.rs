@@ -30,6 +30,7 @@
 #![allow(non_camel_case_types, non_snake_case, reason = "the names are C's")]
 
 pub mod access;
+mod access_mode;
 pub mod backup;
 pub mod batch;
 pub mod batch_wi;
@@ -40,6 +41,7 @@ pub mod external_files;
 pub mod failure;
 pub mod file_manager;
 pub mod filters;
+mod held;
 pub mod iter;
 pub mod live_files;
 pub mod maintenance;
@@ -55,6 +57,7 @@ pub mod overlay;
 pub mod properties;
 pub mod read;
 pub mod rep;
+pub mod secondary;
 pub mod settings;
 pub mod slots;
 pub mod store;

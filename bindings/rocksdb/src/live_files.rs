@@ -33,7 +33,7 @@ fn file(store: &Store, mut table: TableEntry) -> File {
     if table.tree != 0 {
         let id = table.smallest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) >> 1);
         let named = id.and_then(|id| store.family(id).ok());
-        family = named.map(|family| family.keyspace.name()).unwrap_or_default();
+        family = named.map(|family| family.keyspace().name()).unwrap_or_default();
         for key in [&mut table.smallest, &mut table.largest] {
             key.drain(..PREFIX_BYTES.min(key.len()));
         }
@@ -48,8 +48,8 @@ fn file(store: &Store, mut table: TableEntry) -> File {
 pub extern "C" fn rocksdb_livefiles(db: Option<&rocksdb_t>) -> Option<Box<rocksdb_livefiles_t>> {
     quiet(|| {
         let store = rocksdb_t::open(db)?;
-        let files = store.db.tables().into_iter().map(|table| file(store, table)).collect();
-        let path = store.db.path().to_string_lossy().into_owned();
+        let files = store.db().tables().into_iter().map(|table| file(store, table)).collect();
+        let path = store.db().path().to_string_lossy().into_owned();
         let directory = CString::new(path).unwrap_or_default();
         Ok(Box::new(rocksdb_livefiles_t { files, directory }))
     })
@@ -137,15 +137,15 @@ pub struct rocksdb_column_family_metadata_t {
 /// share a tree.
 fn metadata(store: &Store, family: &Family) -> Box<rocksdb_column_family_metadata_t> {
     let mut levels = Vec::new();
-    let tree = family.keyspace.tree();
-    for table in store.db.tables().into_iter().filter(|table| table.tree == tree) {
+    let tree = family.keyspace().tree();
+    for table in store.db().tables().into_iter().filter(|table| table.tree == tree) {
         if levels.len() <= table.level {
             levels.resize(table.level + 1, (0, 0));
         }
         levels[table.level].0 += 1;
         levels[table.level].1 += table.size_bytes;
     }
-    Box::new(rocksdb_column_family_metadata_t { name: family.keyspace.name(), levels })
+    Box::new(rocksdb_column_family_metadata_t { name: family.keyspace().name(), levels })
 }
 
 /// Returns the tables of the default column family by level.

@@ -33,12 +33,14 @@ impl rocksdb_snapshot_t {
     }
 }
 
-/// Creates a snapshot of the current state.
+/// Creates a snapshot of the current state. A secondary instance has none: reads with its object are
+/// reads of what it shows.
 #[unsafe(no_mangle)]
 pub extern "C" fn rocksdb_create_snapshot(db: Option<&rocksdb_t>) -> *mut rocksdb_snapshot_t {
-    let made = quiet(|| Ok(rocksdb_t::open(db)?.db.snapshot()));
+    let made = quiet(|| Ok(rocksdb_t::open(db)?.moment()));
     made.map_or(std::ptr::null_mut(), |made| {
-        rocksdb_snapshot_t::give(Box::into_raw(Box::new(made)))
+        let made = made.map_or(std::ptr::null_mut(), |made| Box::into_raw(Box::new(made)));
+        rocksdb_snapshot_t::give(made)
     })
 }
 
@@ -75,7 +77,7 @@ pub unsafe extern "C" fn rocksdb_snapshot_get_sequence_number(
 /// Returns the newest sequence number.
 #[unsafe(no_mangle)]
 pub extern "C" fn rocksdb_get_latest_sequence_number(db: Option<&rocksdb_t>) -> u64 {
-    let number = attempt(|| Ok(rocksdb_t::open(db)?.db.metrics().last_seqno));
+    let number = attempt(|| Ok(rocksdb_t::open(db)?.db().metrics().last_seqno));
     number.unwrap_or(0)
 }
 
@@ -87,7 +89,7 @@ pub unsafe extern "C" fn rocksdb_flush(
     errptr: Option<&mut *mut c_char>,
 ) {
     // SAFETY: the caller meets RocksDB's contract for error texts.
-    unsafe { kept(errptr, || Ok(rocksdb_t::writable(db)?.db.flush()?)) };
+    unsafe { kept(errptr, || Ok(rocksdb_t::writable(db)?.db().flush()?)) };
 }
 
 /// Writes the memtables of all column families to tables, and waits until that is done.
@@ -128,7 +130,7 @@ pub unsafe extern "C" fn rocksdb_flush_wal(
         kept(errptr, || {
             let store = rocksdb_t::writable(db)?;
             if sync != 0 {
-                store.db.sync()?;
+                store.db().sync()?;
             }
             Ok(())
         });
@@ -157,7 +159,7 @@ unsafe fn compact(
     // SAFETY: guaranteed by the caller. As in RocksDB, a null key means no bound.
     unsafe {
         let (start, limit) = (optional(start.0, start.1)?, optional(limit.0, limit.1)?);
-        Ok(family.keyspace.compact_range(start, limit)?)
+        Ok(family.keyspace().compact_range(start, limit)?)
     }
 }
 
@@ -236,9 +238,9 @@ pub unsafe extern "C" fn rocksdb_wait_for_compact(
         kept(errptr, || {
             let store = rocksdb_t::writable(db)?;
             if options.is_some_and(|options| options.flag("flush")) {
-                store.db.flush()?;
+                store.db().flush()?;
             }
-            store.db.wait_idle()?;
+            store.db().wait_idle()?;
             if options.is_some_and(|options| options.flag("close_db")) {
                 store.close()?;
             }
@@ -285,10 +287,10 @@ impl Ranges {
 /// measured by its keys and values.
 fn size_of_range(family: &Family, start: &[u8], limit: &[u8]) -> Outcome<u64> {
     if family.id() == 0 {
-        return Ok(family.keyspace.db().approximate_size(start, limit)?);
+        return Ok(family.keyspace().db().approximate_size(start, limit)?);
     }
     let options = ReadOptions::default().fill_cache(false);
-    let mut iter = family.keyspace.iter_with(&options, bounds(Some(start), Some(limit)))?;
+    let mut iter = family.keyspace().iter_with(&options, bounds(Some(start), Some(limit)))?;
     let mut bytes = 0;
     iter.for_each_forward(|key, value| {
         bytes += (key.len() + value.len()) as u64;
@@ -425,7 +427,7 @@ pub unsafe extern "C" fn rocksdb_delete_file_in_range_cf(
 }
 
 fn verify(store: &Arc<Store>) -> Outcome<()> {
-    esker_c::own::store::verify(&store.db)
+    esker_c::own::store::verify(&store.db())
 }
 
 /// Reads and checks every byte of the store.
@@ -503,7 +505,7 @@ unsafe fn change(store: &Store, count: c_int, keys: Keys, values: Keys) -> Outco
         }
     }
     let changes: Vec<(&str, &str)> = changes.iter().map(|(n, v)| (*n, v.as_str())).collect();
-    Ok(store.db.set_options(&changes)?)
+    Ok(store.db().set_options(&changes)?)
 }
 
 /// Changes options of the store.

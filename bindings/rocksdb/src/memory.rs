@@ -44,7 +44,7 @@ impl WriteBuffers {
     fn sum(&self, of: fn(&MemoryMetrics) -> u64) -> usize {
         let bytes = attempt(|| {
             let open = self.stores.open().into_iter();
-            Ok(open.map(|store| of(&store.db.metrics().memory)).sum::<u64>())
+            Ok(open.map(|store| of(&store.db().metrics().memory)).sum::<u64>())
         });
         bytes.ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
     }
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn rocksdb_approximate_memory_usage_create(
             let consumers = there(consumers, "list of consumers")?;
             let mut usage = rocksdb_memory_usage_t::default();
             for store in consumers.stores.iter().filter_map(Weak::upgrade) {
-                let memory = store.db.metrics().memory;
+                let memory = store.db().metrics().memory;
                 usage.memtables += memtables(&memory) + memory.pooled_bytes;
                 usage.unflushed += memtables(&memory);
                 usage.tables += memory.tables_bytes;

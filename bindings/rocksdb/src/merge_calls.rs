@@ -52,7 +52,7 @@ fn merge(
     if family.operator().is_none() {
         return Err(no_operator());
     }
-    let keyspace = &family.keyspace;
+    let keyspace = &family.keyspace();
     let mut batch = Batch::new();
     batch.merge_in(keyspace, key, operand);
     Ok(keyspace.db().write_with(&batch, &rocksdb_writeoptions_t::of(options)?)?)

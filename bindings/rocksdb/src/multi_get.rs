@@ -87,11 +87,11 @@ fn read_all(
     keys: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Option<Slice>>>> {
     if options.snapshot.is_none() && options.fill_cache {
-        return Ok(family.keyspace.multi_get(keys)?.into_iter().map(Ok).collect());
+        return Ok(family.keyspace().multi_get(keys)?.into_iter().map(Ok).collect());
     }
-    let own = options.snapshot.is_none().then(|| store.db.snapshot());
+    let own = options.snapshot.is_none().then(|| store.moment()).flatten();
     let options = if own.is_some() { options.snapshot(own.as_ref()) } else { *options };
-    let read = |key: &&[u8]| family.keyspace.get_with(key, &options).map_err(Failure::from);
+    let read = |key: &&[u8]| family.keyspace().get_with(key, &options).map_err(Failure::from);
     Ok(keys.iter().map(read).collect())
 }
 
@@ -163,13 +163,13 @@ pub unsafe extern "C" fn rocksdb_multi_get_cf(
         let found = attempt(|| {
             let store = rocksdb_t::open(db)?;
             let options = rocksdb_readoptions_t::of(options)?;
-            let own = options.snapshot.is_none().then(|| store.db.snapshot());
+            let own = options.snapshot.is_none().then(|| store.moment()).flatten();
             let options = if own.is_some() { options.snapshot(own.as_ref()) } else { options };
             let keys = keys.get()?;
             let families = families_of(families, num_keys)?;
             let pairs = families.iter().zip(keys);
             let read = pairs.map(|(family, key)| {
-                family.keyspace.get_with(key, &options).map_err(Failure::from)
+                family.keyspace().get_with(key, &options).map_err(Failure::from)
             });
             Ok(read.collect())
         });

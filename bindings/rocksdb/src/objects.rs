@@ -117,7 +117,7 @@ impl Cache {
 
     /// Returns the bytes of blocks in the caches of its stores.
     pub fn usage_bytes(&self) -> u64 {
-        self.stores().iter().map(|store| store.db.metrics().memory.cache_bytes).sum()
+        self.stores().iter().map(|store| store.db().metrics().memory.cache_bytes).sum()
     }
 
     /// Changes the capacity, also that of the caches of its stores.
@@ -125,7 +125,7 @@ impl Cache {
         self.capacity_bytes.store(bytes, Ordering::Relaxed);
         let text = cache_size(bytes);
         for store in self.stores() {
-            store.db.set_options(&[("cache_size_bytes", &text)])?;
+            store.db().set_options(&[("cache_size_bytes", &text)])?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use esker_c::failure::attempt;
 
 use crate::access::rocksdb_writeoptions_t;
+use crate::access_mode::Access;
 use crate::backup::rocksdb_checkpoint_t;
 use crate::batch::rocksdb_writebatch_t;
 use crate::db::{Named, open_default, open_named, rocksdb_column_family_handle_t};
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn rocksdb_optimistictransactiondb_open(
     errptr: Error<'_>,
 ) -> Option<Box<rocksdb_optimistictransactiondb_t>> {
     // SAFETY: the caller meets RocksDB's contract for strings, options and error texts.
-    unsafe { kept(errptr, || open_default(options, name, false)).map(unlocked) }
+    unsafe { kept(errptr, || open_default(options, name, Access::Write)).map(unlocked) }
 }
 
 /// Opens a store whose transactions are checked at the commit.
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn rocksdb_optimistictransactiondb_open_column_families(
 ) -> Option<Box<rocksdb_optimistictransactiondb_t>> {
     let named = Named { count, names, options: of_families, handles };
     // SAFETY: the caller meets RocksDB's contract for strings, options, arrays and error texts.
-    unsafe { kept(errptr, || open_named(options, name, named, false)).map(unlocked) }
+    unsafe { kept(errptr, || open_named(options, name, named, Access::Write)).map(unlocked) }
 }
 
 /// Opens a store with its column families, whose transactions are checked at the commit.

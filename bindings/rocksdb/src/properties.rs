@@ -36,7 +36,7 @@ fn number(metrics: &Metrics, family: &Family, name: &str) -> Outcome<Option<u64>
         "rocksdb.is-file-deletions-enabled" => 1,
         "rocksdb.num-snapshots" => metrics.snapshots,
         "rocksdb.total-sst-files-size" | "rocksdb.live-sst-files-size" => metrics.table_bytes,
-        "rocksdb.estimate-live-data-size" => family.keyspace.size_bytes()?,
+        "rocksdb.estimate-live-data-size" => family.keyspace().size_bytes()?,
         "rocksdb.estimate-pending-compaction-bytes" => metrics.debt_bytes,
         "rocksdb.block-cache-capacity" => memory.cache_capacity_bytes,
         "rocksdb.block-cache-usage" => memory.cache_bytes,
@@ -50,7 +50,7 @@ fn number(metrics: &Metrics, family: &Family, name: &str) -> Outcome<Option<u64>
 fn keys(family: &Family) -> Outcome<u64> {
     let options = ReadOptions::default().fill_cache(false);
     let everything = (Bound::Unbounded, Bound::Unbounded);
-    let mut iter = family.keyspace.iter_with(&options, everything)?;
+    let mut iter = family.keyspace().iter_with(&options, everything)?;
     let (mut count, mut bytes) = (0u64, 0u64);
     iter.for_each_forward(|key, value| {
         count += 1;
@@ -61,12 +61,12 @@ fn keys(family: &Family) -> Outcome<u64> {
         return Ok(count);
     }
     let bytes_of_key = (bytes / count).max(1);
-    Ok(count.max(family.keyspace.size_bytes()? / bytes_of_key))
+    Ok(count.max(family.keyspace().size_bytes()? / bytes_of_key))
 }
 
 /// Returns a property as text.
 fn text(store: &Store, family: &Family, name: &str) -> Outcome<Option<String>> {
-    let metrics = store.db.metrics();
+    let metrics = store.db().metrics();
     if let Some(number) = number(&metrics, family, name)? {
         return Ok(Some(number.to_string()));
     }
@@ -105,7 +105,7 @@ fn level_stats(metrics: &Metrics) -> String {
 
 fn tables(store: &Store) -> String {
     let mut text = String::new();
-    for table in store.db.tables() {
+    for table in store.db().tables() {
         let _ = writeln!(
             text,
             "level {} {}:{}['{}' .. '{}']",
@@ -148,7 +148,7 @@ unsafe fn int<'a>(
         let family = family.unwrap_or(Ok(&store.default))?;
         // SAFETY: guaranteed by the caller.
         let name = unsafe { ffi::utf8(name, "property's name") }?;
-        number(&store.db.metrics(), family, name)
+        number(&store.db().metrics(), family, name)
     });
     match (found, out) {
         (Ok(Some(number)), Some(out)) => {

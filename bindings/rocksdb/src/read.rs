@@ -60,7 +60,7 @@ pub(crate) unsafe fn find(
     // SAFETY: guaranteed by the caller.
     unsafe {
         let key = ffi::bytes(key, keylen, "key")?;
-        Ok(family.keyspace.get_with(key, &rocksdb_readoptions_t::of(options)?)?)
+        Ok(family.keyspace().get_with(key, &rocksdb_readoptions_t::of(options)?)?)
     }
 }
 

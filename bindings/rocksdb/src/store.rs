@@ -13,13 +13,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use esker::follow::Follower;
 use esker::{
     Batch, Db, KeyBounds, KeyOrder, Keyspace, MergeOperator, Options, Snapshot, WriteOptions,
 };
 use esker_bindings::calling::{self, Functions};
 use esker_c::failure::{Failure, Outcome, there};
 
+use crate::access_mode::Access;
 use crate::failure::{missing_is_invalid, read_only};
+use crate::held::{Held, Now};
 use crate::objects::Transform;
 use crate::operators::no_operator;
 use crate::options::rocksdb_options_t;
@@ -31,8 +34,8 @@ pub const DEFAULT: &str = "default";
 
 /// A column family of an open store.
 pub struct Family {
-    /// The keyspace.
-    pub keyspace: Keyspace,
+    keyspace: Held<Keyspace>,
+    id: u32,
     /// Prefix extractor of the options with which it was opened.
     pub prefix: Option<Arc<Transform>>,
     /// Merge operator of the options with which it was opened.
@@ -42,9 +45,21 @@ pub struct Family {
 }
 
 impl Family {
-    fn new(keyspace: Keyspace, options: &rocksdb_options_t, ttl: Option<Duration>) -> Arc<Family> {
-        let prefix = options.objects.prefix.clone();
-        Arc::new(Family { keyspace, prefix, operator: options.merge_operator(), ttl })
+    fn new(
+        keyspace: Keyspace,
+        options: &rocksdb_options_t,
+        ttl: Option<Duration>,
+        access: Access,
+    ) -> Arc<Family> {
+        let (prefix, id) = (options.objects.prefix.clone(), keyspace.id());
+        let keyspace = Held::new(keyspace, access == Access::Follow);
+        Arc::new(Family { keyspace, id, prefix, operator: options.merge_operator(), ttl })
+    }
+
+    /// Returns the keyspace.
+    #[inline]
+    pub fn keyspace(&self) -> Now<'_, Keyspace> {
+        self.keyspace.now()
     }
 
     /// Returns the merge operator.
@@ -60,27 +75,28 @@ impl Family {
     /// Adds a put to a batch, with the time to live of the column family.
     pub fn add_put(&self, batch: &mut Batch, key: &[u8], value: &[u8]) {
         match self.ttl {
-            Some(ttl) => batch.put_with_ttl_in(&self.keyspace, key, value, ttl),
-            None => batch.put_in(&self.keyspace, key, value),
+            Some(ttl) => batch.put_with_ttl_in(&self.keyspace(), key, value, ttl),
+            None => batch.put_in(&self.keyspace(), key, value),
         };
     }
 
     /// Returns the number of the column family.
     pub fn id(&self) -> u32 {
-        self.keyspace.id()
+        self.id
     }
 }
 
 /// An open store.
 pub struct Store {
-    /// The store.
-    pub db: Db,
+    db: Held<Db>,
+    /// What a secondary instance follows.
+    follower: Option<Follower>,
     /// The column family `default`.
     pub default: Arc<Family>,
     families: RwLock<HashMap<u32, Arc<Family>>>,
     functions: Functions,
     slots: Slots,
-    is_read_only: bool,
+    access: Access,
     /// Names of live transactions.
     names: Mutex<BTreeSet<String>>,
     /// Names of the settings that have no effect.
@@ -110,7 +126,7 @@ impl rocksdb_t {
     #[inline]
     pub(crate) fn writable(db: Option<&rocksdb_t>) -> Outcome<&Arc<Store>> {
         let store = rocksdb_t::open(db)?;
-        if store.is_read_only { Err(read_only()) } else { Ok(store) }
+        if store.access == Access::Write { Ok(store) } else { Err(read_only()) }
     }
 }
 
@@ -125,8 +141,8 @@ pub struct Opening<'a> {
     /// The time to live of each column family, in seconds; empty if no pair expires. Pairs do not
     /// expire where it is not positive.
     pub ttls: &'a [c_int],
-    /// Whether the store is opened for reading.
-    pub is_read_only: bool,
+    /// How the store is opened.
+    pub access: Access,
 }
 
 /// Returns a time to live of RocksDB. Zero and negative times never end.
@@ -147,12 +163,16 @@ impl Opening<'_> {
             options.check()?;
         }
         let mut options: Options = self.options.store_options(default, orders)?;
-        let slots = Slots::open(&self.families, self.is_read_only, &mut options);
+        let slots = Slots::open(&self.families, self.access != Access::Write, &mut options);
         let functions = calling::functions_of(&options);
         let fs = self.options.fs();
-        let db = match self.is_read_only {
-            true => Db::open_read_only_on(fs, self.path, options),
-            false => Db::open_on(fs, self.path, options),
+        let mut follower = None;
+        let db = match self.access {
+            Access::Write => Db::open_on(fs, self.path, options),
+            Access::Read => Db::open_read_only_on(fs, self.path, options),
+            Access::Follow => {
+                Db::follow_on(fs, self.path, options).map(|own| follower.insert(own).db())
+            }
         };
         let db = missing_is_invalid(db.map_err(Failure::from))?;
         let families = missing_is_invalid(self.families_of(&db, &slots))?;
@@ -167,10 +187,11 @@ impl Opening<'_> {
         let store = Arc::new(Store {
             default: there(own, "default column family")?,
             families: RwLock::new(families.iter().map(|f| (f.id(), f.clone())).collect()),
-            db,
+            db: Held::new(db, self.access == Access::Follow),
+            follower,
             functions,
             slots,
-            is_read_only: self.is_read_only,
+            access: self.access,
             names: Mutex::default(),
             accepted,
         });
@@ -204,7 +225,7 @@ impl Opening<'_> {
         let is_named = |name: &String| self.families.iter().any(|(named, _)| named == name);
         let forgotten: Vec<String> =
             existing.iter().filter(|name| !is_named(name)).cloned().collect();
-        if !self.is_read_only && !forgotten.is_empty() {
+        if self.access == Access::Write && !forgotten.is_empty() {
             let names = forgotten.join(", ");
             return Err(Failure::invalid(format!("Column families not opened: {names}")));
         }
@@ -215,7 +236,7 @@ impl Opening<'_> {
                     slots::check(name, &keyspace, options)?;
                     keyspace
                 }
-                None if create && !self.is_read_only => {
+                None if create && self.access == Access::Write => {
                     let made = options.keyspace_options()?;
                     db.keyspace(name, &slots.create(name, options, made)?)?
                 }
@@ -231,7 +252,7 @@ impl Opening<'_> {
                 )));
             }
             let ttl = self.ttls.get(at).copied().and_then(ttl);
-            Ok(Family::new(keyspace, options, ttl))
+            Ok(Family::new(keyspace, options, ttl, self.access))
         };
         self.families.iter().enumerate().map(family).collect()
     }
@@ -240,7 +261,37 @@ impl Opening<'_> {
 impl Store {
     /// Closes the store for all handles, and returns errors of the close.
     pub fn close(&self) -> Outcome<()> {
-        Ok(self.db.clone().close()?)
+        Ok(Db::clone(&self.db()).close()?)
+    }
+
+    /// Returns the store; of a secondary instance, what it shows now.
+    #[inline]
+    pub fn db(&self) -> Now<'_, Db> {
+        self.db.now()
+    }
+
+    /// Returns a snapshot, for reads of one moment that are more than one call. None of a secondary
+    /// instance: what it shows changes only when it catches up.
+    pub fn moment(&self) -> Option<Snapshot> {
+        self.follower.is_none().then(|| self.db().snapshot())
+    }
+
+    /// Makes a secondary instance show what the store has now. A column family that was dropped stays
+    /// as it is. Returns false if this is no secondary instance.
+    pub fn catch_up(&self) -> Outcome<bool> {
+        let Some(follower) = &self.follower else { return Ok(false) };
+        follower.catch_up()?;
+        let db = follower.db();
+        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+        for family in families.values() {
+            let name = family.keyspace().name();
+            if let Some(keyspace) = db.existing_keyspace(&name)?.filter(|new| new.id() == family.id)
+            {
+                family.keyspace.replace(keyspace);
+            }
+        }
+        self.db.replace(db);
+        Ok(true)
     }
 
     /// Returns the column family with this number.
@@ -258,7 +309,7 @@ impl Store {
             return Some(0);
         }
         let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
-        families.values().find(|family| family.keyspace.name() == name).map(|family| family.id())
+        families.values().find(|family| family.keyspace().name() == name).map(|family| family.id())
     }
 
     /// Creates a column family, whose pairs live for `ttl`.
@@ -269,12 +320,12 @@ impl Store {
         ttl: Option<Duration>,
     ) -> Outcome<Arc<Family>> {
         let made = options.keyspace_options()?;
-        if self.db.existing_keyspace(name)?.is_some() {
+        if self.db().existing_keyspace(name)?.is_some() {
             return Err(Failure::invalid(format!("Column family already exists: {name}")));
         }
         let made = self.slots.create(name, options, made)?;
-        let keyspace = self.db.keyspace(name, &made).inspect_err(|_| self.slots.release(name))?;
-        let family = Family::new(keyspace, options, ttl);
+        let keyspace = self.db().keyspace(name, &made).inspect_err(|_| self.slots.release(name))?;
+        let family = Family::new(keyspace, options, ttl, self.access);
         let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
         families.insert(family.id(), family.clone());
         Ok(family)
@@ -285,8 +336,8 @@ impl Store {
         if family.id() == 0 {
             return Err(Failure::invalid("Can't drop default column family"));
         }
-        self.db.drop_keyspace(&family.keyspace.name())?;
-        self.slots.release(&family.keyspace.name());
+        self.db().drop_keyspace(&family.keyspace().name())?;
+        self.slots.release(&family.keyspace().name());
         let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
         families.remove(&family.id());
         Ok(())
@@ -294,7 +345,7 @@ impl Store {
 
     /// Reserves the name of a transaction.
     pub fn reserve_name(&self, name: &str) -> Outcome<()> {
-        let is_prepared = self.db.prepared_transactions().iter().any(|known| known == name);
+        let is_prepared = self.db().prepared_transactions().iter().any(|known| known == name);
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if is_prepared || !names.insert(name.to_string()) {
             return Err(Failure::invalid("Transaction name must be unique."));
@@ -311,7 +362,7 @@ impl Store {
     pub fn write(&self, rep: &Rep, options: &WriteOptions) -> Outcome<()> {
         let mut batch = Batch::new();
         self.fill(rep, &mut batch)?;
-        Ok(self.db.write_with(&batch, options)?)
+        Ok(self.db().write_with(&batch, options)?)
     }
 
     fn fill(&self, rep: &Rep, batch: &mut Batch) -> Outcome<()> {
@@ -322,7 +373,7 @@ impl Store {
             if id != last.id() {
                 last = if id == 0 { self.default.clone() } else { self.family(id)? };
             }
-            let keyspace = &last.keyspace;
+            let keyspace = &last.keyspace();
             match record {
                 Record::Put { key, value, .. } => {
                     last.add_put(batch, key, value);

@@ -80,7 +80,7 @@ impl rocksdb_transaction_t {
     /// Begins a transaction.
     pub(crate) fn begin(store: &Arc<Store>, beginning: Beginning) -> rocksdb_transaction_t {
         let options = beginning.options;
-        let order = store.default.keyspace.key_order().clone();
+        let order = store.default.keyspace().key_order().clone();
         let mut made = rocksdb_transaction_t {
             store: store.clone(),
             inner: None,
@@ -94,14 +94,14 @@ impl rocksdb_transaction_t {
                 .and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms))),
         };
         if beginning.with_snapshot {
-            let inner = store.db.transaction(options);
+            let inner = store.db().transaction(options);
             if options.concurrency == Concurrency::Pessimistic {
                 // A read without a lock fixes the moment from which on writes are conflicts. What
                 // it returns, or its failure, does not matter: the next call reports it.
                 let _ = inner.get("");
             }
             made.inner = Some(inner);
-            made.snapshot = Some(Box::new(store.db.snapshot()));
+            made.snapshot = Some(Box::new(store.db().snapshot()));
         }
         made
     }
@@ -158,13 +158,13 @@ impl rocksdb_transaction_t {
     /// Returns Esker's transaction, which begins with the first call.
     fn tracked(&mut self) -> &Transaction {
         let (store, options) = (&self.store, self.options);
-        self.inner.get_or_insert_with(|| store.db.transaction(options))
+        self.inner.get_or_insert_with(|| store.db().transaction(options))
     }
 
     /// Sets or deletes a key, or merges an operand into its value.
     pub(crate) fn write(&mut self, family: &Family, record: Record<'_>) -> Outcome<()> {
         self.check()?;
-        let keyspace = &family.keyspace;
+        let keyspace = &family.keyspace();
         match record {
             Record::Put { key, value, .. } => match family.ttl {
                 Some(ttl) => self.tracked().put_with_ttl_in(keyspace, key, value, ttl)?,
@@ -200,7 +200,7 @@ impl rocksdb_transaction_t {
     /// Protects a key as a write of it would.
     pub(crate) fn lock_key(&mut self, family: &Family, key: &[u8]) -> Outcome<()> {
         self.check()?;
-        self.tracked().get_for_update_in(&family.keyspace, key)?;
+        self.tracked().get_for_update_in(&family.keyspace(), key)?;
         Ok(())
     }
 
@@ -253,7 +253,7 @@ impl rocksdb_transaction_t {
     /// Makes the writes visible.
     pub(crate) fn commit(&mut self) -> Outcome<()> {
         if self.phase == Phase::Prepared {
-            self.store.db.commit_prepared(&self.name)?;
+            self.store.db().commit_prepared(&self.name)?;
         } else {
             self.check()?;
             if let Some(inner) = self.inner.take() {
@@ -272,7 +272,7 @@ impl rocksdb_transaction_t {
     /// Takes back all writes. The transaction can be used again.
     pub(crate) fn roll_back(&mut self) -> Outcome<()> {
         if self.phase == Phase::Prepared {
-            self.store.db.rollback_prepared(&self.name)?;
+            self.store.db().rollback_prepared(&self.name)?;
         }
         self.reset();
         Ok(())

@@ -10,6 +10,7 @@ use esker_c::failure::{Failure, Outcome, attempt, there};
 use esker_c::ffi;
 
 use crate::access::{rocksdb_readoptions_t, rocksdb_writeoptions_t};
+use crate::access_mode::Access;
 use crate::backup::rocksdb_checkpoint_t;
 use crate::batch::rocksdb_writebatch_t;
 use crate::db::{Named, open_default, open_named, rocksdb_column_family_handle_t};
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn rocksdb_transactiondb_open(
     let opened = unsafe {
         kept(errptr, || {
             check(txn_db_options)?;
-            open_default(options, name, false)
+            open_default(options, name, Access::Write)
         })
     };
     opened.map(|store| with_locks(store, txn_db_options))
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn rocksdb_transactiondb_open_column_families(
     let opened = unsafe {
         kept(errptr, || {
             check(txn_db_options)?;
-            open_named(options, name, named, false)
+            open_named(options, name, named, Access::Write)
         })
     };
     opened.map(|store| with_locks(store, txn_db_options))
@@ -176,7 +177,7 @@ pub extern "C" fn rocksdb_transactiondb_get_prepared_transactions(
 ) -> *mut *mut rocksdb_transaction_t {
     let listed = crate::failure::quiet(|| {
         let store = rocksdb_t::open(base(db))?;
-        let names = store.db.prepared_transactions().into_iter();
+        let names = store.db().prepared_transactions().into_iter();
         let prepared = |name| Box::new(rocksdb_transaction_t::prepared(store, name));
         Ok(names.map(|name| Box::into_raw(prepared(name))).collect::<Vec<_>>())
     });
@@ -308,11 +309,11 @@ pub unsafe extern "C" fn rocksdb_transactiondb_write(
             let timeout = there(db, "store")?.default_lock_timeout_ms;
             let store = rocksdb_t::writable(base(db))?;
             let options = Beginning::pessimistic(rocksdb_writeoptions_t::of(options)?, timeout);
-            let transaction = store.db.transaction(options.options);
+            let transaction = store.db().transaction(options.options);
             for record in rep.records() {
                 let record = record?;
                 let family = store.family(record.family())?;
-                let keyspace = &family.keyspace;
+                let keyspace = &family.keyspace();
                 match record {
                     Record::Put { key, value, .. } => match family.ttl {
                         Some(ttl) => transaction.put_with_ttl_in(keyspace, key, value, ttl)?,

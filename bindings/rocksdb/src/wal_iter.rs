@@ -96,11 +96,11 @@ pub unsafe extern "C" fn rocksdb_get_updates_since(
     unsafe {
         kept(errptr, || {
             let store = rocksdb_t::open(db)?.clone();
-            if seq_number > store.db.metrics().last_seqno {
+            if seq_number > store.db().metrics().last_seqno {
                 let message = "Requested sequence not yet written in the db".to_string();
                 return Err(Failure { code: ESKER_NOT_FOUND, message });
             }
-            let changes = internals::changes_with(&store.db, seq_number)?;
+            let changes = internals::changes_with(&store.db(), seq_number)?;
             let mut iter =
                 Box::new(rocksdb_wal_iterator_t { store, changes, current: None, failure: None });
             iter.advance();

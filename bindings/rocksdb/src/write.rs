@@ -24,15 +24,15 @@ fn put(
     if family.ttl.is_some() {
         let mut batch = Batch::new();
         family.add_put(&mut batch, key, value);
-        return Ok(family.keyspace.db().write_with(&batch, &options)?);
+        return Ok(family.keyspace().db().write_with(&batch, &options)?);
     }
-    Ok(family.keyspace.put_with(key, value, &options)?)
+    Ok(family.keyspace().put_with(key, value, &options)?)
 }
 
 /// Deletes a key of a column family.
 #[inline]
 fn delete(family: &Family, options: Option<&rocksdb_writeoptions_t>, key: &[u8]) -> Outcome<()> {
-    Ok(family.keyspace.delete_with(key, &rocksdb_writeoptions_t::of(options)?)?)
+    Ok(family.keyspace().delete_with(key, &rocksdb_writeoptions_t::of(options)?)?)
 }
 
 /// Sets a key to a value.
@@ -173,7 +173,7 @@ pub(crate) fn delete_range(
     end: &[u8],
     options: &WriteOptions,
 ) -> Outcome<()> {
-    let keyspace = &family.keyspace;
+    let keyspace = &family.keyspace();
     check_range(keyspace, start, end)?;
     let mut batch = Batch::new();
     batch.delete_range_in(keyspace, start, end);

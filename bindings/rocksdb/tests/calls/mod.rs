@@ -63,6 +63,7 @@ api! {
     rocksdb_options_set_prefix_extractor: fn(options: Handle, transform: Handle);
     rocksdb_options_set_write_buffer_size: fn(options: Handle, bytes: usize);
     rocksdb_options_get_write_buffer_size: fn(options: Handle) -> usize;
+    rocksdb_options_set_max_open_files: fn(options: Handle, count: i32);
     rocksdb_options_set_use_fsync: fn(options: Handle, on: i32);
     rocksdb_options_set_uint64add_merge_operator: fn(options: Handle);
     rocksdb_merge_cf: fn(db: Handle, options: Handle, family: Handle, key: Start, len: usize, value: Start, value_len: usize, error: Place);
@@ -81,6 +82,8 @@ api! {
     rocksdb_writeoptions_set_sync: fn(options: Handle, on: u8);
     rocksdb_open: fn(options: Handle, path: Start, error: Place) -> Handle;
     rocksdb_open_column_families: fn(options: Handle, path: Start, count: i32, names: *const Start, of: *const Handle, handles: *mut Handle, error: Place) -> Handle;
+    rocksdb_open_as_secondary_column_families: fn(options: Handle, path: Start, secondary: Start, count: i32, names: *const Start, of: *const Handle, handles: *mut Handle, error: Place) -> Handle;
+    rocksdb_try_catch_up_with_primary: fn(db: Handle, error: Place);
     rocksdb_list_column_families: fn(options: Handle, path: Start, count: *mut usize, error: Place) -> *mut *mut c_char;
     rocksdb_list_column_families_destroy: fn(list: *mut *mut c_char, count: usize);
     rocksdb_create_column_family: fn(db: Handle, options: Handle, name: Start, error: Place) -> Handle;
@@ -264,6 +267,58 @@ impl Store {
                 read: (api.rocksdb_readoptions_create)(),
             })
         }
+    }
+
+    /// Opens a secondary instance of the store at `path`.
+    pub fn open_secondary(
+        api: Api,
+        path: &Path,
+        secondary: &Path,
+        names: &[&str],
+    ) -> Result<Store, String> {
+        let text = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
+        let (path, secondary) = (text(path), text(secondary));
+        let texts: Vec<CString> = names.iter().map(|name| CString::new(*name).unwrap()).collect();
+        let starts: Vec<Start> = texts.iter().map(|text| text.as_ptr()).collect();
+        let mut families = vec![std::ptr::null_mut(); names.len()];
+        // SAFETY: all objects are of this library and live through the calls; the arrays have
+        // `names.len()` items.
+        unsafe {
+            let options = (api.rocksdb_options_create)();
+            (api.rocksdb_options_set_uint64add_merge_operator)(options);
+            (api.rocksdb_options_set_max_open_files)(options, -1);
+            let of = vec![options; names.len()];
+            let opened = api.checked(|error| {
+                (api.rocksdb_open_as_secondary_column_families)(
+                    options,
+                    path.as_ptr(),
+                    secondary.as_ptr(),
+                    names.len() as i32,
+                    starts.as_ptr(),
+                    of.as_ptr(),
+                    families.as_mut_ptr(),
+                    error,
+                )
+            });
+            (api.rocksdb_options_destroy)(options);
+            Ok(Store {
+                api,
+                owner: std::ptr::null_mut(),
+                db: opened?,
+                names: names.iter().map(ToString::to_string).collect(),
+                families,
+                write: (api.rocksdb_writeoptions_create)(),
+                read: (api.rocksdb_readoptions_create)(),
+            })
+        }
+    }
+
+    /// Lets a secondary instance show what the store has now.
+    pub fn catch_up(&self) -> Result<(), String> {
+        // SAFETY: an open store.
+        self.api.checked(|error| unsafe {
+            (self.api.rocksdb_try_catch_up_with_primary)(self.db, error);
+        })
     }
 
     /// Reads a key.

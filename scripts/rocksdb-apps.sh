@@ -16,7 +16,6 @@ failed=0
 
 say() { echo "rocksdb-apps: $*" >&2; }
 skip() { say "$1: skipped: $2"; }
-now() { date +%s.%N; }
 
 . scripts/fetched.sh
 
@@ -76,13 +75,14 @@ builds() {
     (cd "$dir" && ${CARGO:-cargo} fetch --quiet)
     for engine in esker rocksdb; do
         rm -rf "$work/program-$engine"
-        began=$(now)
+        began=$(date +%s)
         (
             cd "$dir"
+            unset ROCKSDB_LIB_DIR
             [ "$engine" = rocksdb ] || export ROCKSDB_LIB_DIR=$esker
             CARGO_TARGET_DIR=$work/program-$engine ${CARGO:-cargo} build --quiet --release
         )
-        say "a clean build with the library of $engine: $(echo "($(now) - $began) / 1" | bc) s"
+        say "a clean build with the library of $engine: $(($(date +%s) - began)) s"
         rm -rf "$work/store"
         LD_LIBRARY_PATH=$esker "$work/program-$engine/release/program" "$work/store"
     done

@@ -89,19 +89,6 @@ const FJALL: &[Row] = &[
     ("compression", "compression", "lz4", Role::Compression, Levels::Words(&["none", "lz4"])),
 ];
 
-/// WiredTiger's options (`wiredtiger_open`, `WT_SESSION.create`). Its cache is all of its memory.
-const WIREDTIGER: &[Row] = &[
-    ("cache_size", "cache_size", "104857600", Role::Cache, Levels::Powers(4 * MIB, 1024 * MIB)),
-    ("leaf_page_max", "block_size", "32768", Role::Block, Levels::Powers(4 * KIB, 256 * KIB)),
-    (
-        "block_compressor",
-        "compression",
-        "none",
-        Role::Compression,
-        Levels::Words(&["none", "snappy"]),
-    ),
-];
-
 /// Esker's knobs: name in the option table, purpose, values.
 #[cfg(feature = "engine")]
 const ESKER: &[(&str, Role, Levels)] = &[
@@ -142,12 +129,11 @@ pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<Kn
         "rocksdb" => rocksdb(has_path),
         "fjall" => of_rows(name, FJALL),
         "leveldb" => of_rows(name, LEVELDB),
-        "wiredtiger" => wiredtiger(),
         _ if has_path => of_rows(name, LEVELDB),
         _ => {
             return Err(LabError::usage(format!(
-                "{name} has no knobs to tune; esker, leveldb, rocksdb, wiredtiger and fjall have, \
-                 and a library NAME:PATH with LevelDB's C interface"
+                "{name} has no knobs to tune; esker, leveldb, rocksdb and fjall have, and a \
+                 library NAME:PATH with LevelDB's C interface"
             )));
         }
     })
@@ -211,14 +197,6 @@ fn rocksdb(has_path: bool) -> KnobTable {
     table
 }
 
-/// Returns WiredTiger's knobs. Its adapter adds the memtable's bytes to the cache, so they are as small
-/// as the lab allows, and its log files of that size stay at the smallest that WiredTiger takes.
-fn wiredtiger() -> KnobTable {
-    let mut table = of_rows("wiredtiger", WIREDTIGER);
-    table.fixed.push(("write_buffer_size".into(), (64 * KIB).to_string()));
-    table
-}
-
 #[cfg(feature = "engine")]
 fn esker(memory_bytes: Option<u64>) -> KnobTable {
     use ::esker::schema::OPTIONS;
@@ -264,14 +242,12 @@ mod tests {
     use esker_lab::mix::ycsb::Properties;
     use esker_lab::tune::knob::Setting;
 
-    const ENGINES: [&str; 5] = ["esker", "leveldb", "rocksdb", "wiredtiger", "fjall"];
-
     #[test]
     fn every_value_of_every_knob_is_accepted_by_the_settings() {
-        for engine in ENGINES {
+        for engine in ["esker", "leveldb", "rocksdb", "fjall"] {
             let Ok(mut table) = knobs(engine, false, None) else { continue };
             set_budget(&mut table, None);
-            assert!(table.knobs.len() >= 3, "{engine}");
+            assert!(table.knobs.len() >= 6, "{engine}");
             for knob in &table.knobs {
                 for level in knob.levels.iter().chain([&knob.default]) {
                     let mut config = crate::bench::config();
@@ -289,7 +265,7 @@ mod tests {
     /// The properties that a tuning prints are taken by `lab ycsb`.
     #[test]
     fn every_property_is_accepted_by_a_ycsb_run() {
-        for engine in ENGINES {
+        for engine in ["esker", "leveldb", "rocksdb", "fjall"] {
             let Ok(table) = knobs(engine, false, None) else { continue };
             let mut properties = Properties::default();
             for (name, value) in table.properties(&Setting::default()) {

@@ -43,7 +43,7 @@ is shown and no workload is below 0.97 of the default set. docs/tuning.md descri
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct TuneArgs {
-    /// Engine: esker, leveldb, rocksdb, wiredtiger, fjall, or NAME:PATH of a library with LevelDB's C interface
+    /// Engine: esker, leveldb, rocksdb, fjall, or NAME:PATH of a library with LevelDB's C interface
     #[arg(long, default_value = "esker")]
     engine: String,
     /// Workload; repeatable, and core workloads also as a list with commas

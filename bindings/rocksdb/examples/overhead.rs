@@ -1,7 +1,8 @@
-//! Measures calls of RocksDB's C interface, from a library that was built before, against the same
-//! calls in Rust: `cargo run --release -p esker-rocksdb --example overhead target/rocksdb/librocksdb.so
-//! [LIBRARY]...`. Prints nanoseconds per key, as the minimum of interleaved rounds, because other load
-//! on the machine only adds time. Further libraries, such as RocksDB's own, get columns of their own.
+//! Measures calls of RocksDB's C interface against the same calls in Rust: `cargo run --release -p
+//! esker-rocksdb --example overhead [LIBRARY]...`. Prints nanoseconds per key, as the minimum of
+//! interleaved rounds, because other load on the machine only adds time. Esker's C functions are linked,
+//! and called by pointers: a second copy of Esker in the process would get no mapped log. Libraries, such
+//! as RocksDB's own, get columns of their own.
 
 #[path = "../tests/calls/mod.rs"]
 mod calls;
@@ -175,18 +176,18 @@ fn round(db: &Db) -> [f64; 4] {
 }
 
 fn main() {
-    let libraries: Vec<String> = std::env::args().skip(1).collect();
-    assert!(!libraries.is_empty(), "usage: overhead LIBRARY [LIBRARY]...");
+    let names: Vec<String> =
+        std::iter::once("Esker's C".to_string()).chain(std::env::args().skip(1)).collect();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let rust = Db::open(dir.path().join("rust"), Options::default()).expect("opens");
-    let stores: Vec<Foreign> = libraries
-        .iter()
-        .enumerate()
-        .map(|(at, library)| {
-            let api = Api::load(library).expect("the library has the functions");
-            Foreign::open(api, dir.path().join(at.to_string()).to_str().expect("UTF-8"))
-        })
-        .collect();
+    let open = |(at, name): (usize, &String)| {
+        let api = match at {
+            0 => Api::esker(),
+            _ => Api::load(name).expect("the library has the functions"),
+        };
+        Foreign::open(api, dir.path().join(at.to_string()).to_str().expect("UTF-8"))
+    };
+    let stores: Vec<Foreign> = names.iter().enumerate().map(open).collect();
     for number in 0..KEYS {
         let key = u64::from(number).to_be_bytes();
         rust.put(key, [7; 100]).expect("puts");
@@ -202,8 +203,8 @@ fn main() {
     println!("ns per key, after {KEYS} pairs of 8 and 100 bytes; in brackets: more than in Rust");
     for (at, what) in WHAT.iter().enumerate() {
         print!("{what:28} Rust {:7.1}", least[0][at]);
-        for (library, least_of) in libraries.iter().zip(&least[1..]) {
-            print!("  {library} {:7.1} ({:+.1})", least_of[at], least_of[at] - least[0][at]);
+        for (name, least_of) in names.iter().zip(&least[1..]) {
+            print!("  {name} {:7.1} ({:+.1})", least_of[at], least_of[at] - least[0][at]);
         }
         println!();
     }

@@ -76,7 +76,7 @@ feedkills: ## COUNT (1000) kills each of a writer and a reader that copies its f
 sick: ## stores made sick on purpose: does the doctor name each, and what does its advice bring?
 	cargo bench --package esker-cli --bench sick_stores
 
-phases: ## what a store could gain at most by adapting its memory and its policy to phases
+phases: ## what a store gains if each phase gets the setting that was the fastest in it
 	cargo bench --package esker-cli --bench phases
 
 api-pages: ## pages of the C, C++ and Node.js interfaces in target/pages; a warning is a failure

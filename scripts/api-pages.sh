@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes the pages of the interfaces: target/pages/c (Doxygen: esker.h and esker.hpp), node (TypeDoc) and
-# python (pdoc). A warning is a failure. `cargo doc`, `go doc` and scripts/java.sh make those of Rust,
-# Go and Java. Arguments: the languages (default: all). What is missing and cannot be installed is
-# skipped by name, or fails with PAGES=must.
+# Makes the pages of the interfaces of C and C++ (target/pages/c, with Doxygen) and of Node.js
+# (target/pages/node, with TypeDoc), of no other language. A warning is a failure. `cargo doc`,
+# `go doc` and scripts/java.sh make those of Rust, Go and Java. Arguments: `c`, `node` (default:
+# both). What is missing and cannot be installed is skipped by name, or fails with PAGES=must.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,7 @@ apt() {
 }
 
 # The headers' comments are plain ones, so that they read well. Doxygen gets them marked as its own.
-c() {
+pages_c() {
     command -v doxygen >/dev/null || apt doxygen ||
         { leave_out c "doxygen is not installed (apt install doxygen)"; return 0; }
     rm -rf "$out/c" && mkdir -p "$out/c"
@@ -66,18 +66,21 @@ CONFIG
 }
 
 # The types of the package are its interface.
-node() {
+pages_node() {
     { command -v npm && command -v node; } >/dev/null ||
         { leave_out node "npm is not installed (apt install nodejs npm)"; return 0; }
-    local place=$out/node-tools
-    mkdir -p "$place"
-    cp bindings/node/index.d.ts bindings/node/README.md bindings/node/COOKBOOK.md "$place/"
-    [ -x "$place/node_modules/.bin/typedoc" ] || {
+    local place=$out/node-tools packages
+    packages="typedoc@0.28.20 typescript@5.9.3 abstract-level@3.1.1 @types/node@20"
+    # The tools that are there may be of other versions.
+    [ "$(cat "$place/installed" 2>/dev/null)" = "$packages" ] || {
+        rm -rf "$place" && mkdir -p "$place"
         echo '{ "private": true, "name": "esker-level", "type": "commonjs" }' >"$place/package.json"
+        # shellcheck disable=SC2086
         (cd "$place" && npm install --no-package-lock --no-audit --no-fund --loglevel=error \
-            --ignore-scripts typedoc@0.28.20 typescript@5.9.3 abstract-level@3.1.1 \
-            @types/node@20 >&2) || { leave_out node "npm cannot install typedoc"; return 0; }
+            --ignore-scripts $packages >&2) || { leave_out node "npm cannot install typedoc"; return 0; }
+        echo "$packages" >"$place/installed"
     }
+    cp bindings/node/index.d.ts bindings/node/README.md bindings/node/COOKBOOK.md "$place/"
     # abstract-level's comment on its constructor links to `open`, which TypeDoc takes for the browser's.
     cat >"$place/tsconfig.json" <<'CONFIG'
 { "compilerOptions": { "strict": true, "target": "es2022", "module": "node16", "moduleResolution": "node16",
@@ -103,7 +106,7 @@ mkdir -p "$out"
 [ $# -gt 0 ] || set -- c node
 for language in "$@"; do
     case $language in
-    c | node) $language ;;
+    c | node) "pages_$language" ;;
     *)
         echo "usage: scripts/api-pages.sh [c] [node]" >&2
         exit 2

@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# Builds programs that store their data in RocksDB, unchanged, against Esker's librocksdb.so, and runs
-# them: the tests of the crate kvdb-rocksdb; then a search server (sonic-server, the crate rocksdb) and
-# a blockchain node (cometbft, the Go module grocksdb), both on RocksDB and on Esker in turn, with
-# kills. Prints a table of medians over ROUNDS (3) rounds. RocksDB is the newest library that
+# Builds programs that store their data in RocksDB, unchanged, against Esker's librocksdb.so, and
+# runs them: the tests of the crate kvdb-rocksdb; then a search server (sonic-server, the crate
+# rocksdb) and a blockchain node (cometbft, the Go module grocksdb), both on RocksDB and on Esker in
+# turn, with kills. Prints a table of medians over ROUNDS (3) rounds. RocksDB is the newest library that
 # `esker lab engines install rocksdb` installed, or ROCKSDB_LIBRARY.
-# `scripts/rocksdb-apps.sh prepare` only builds them and runs the tests; `scripts/rocksdb-apps.sh build` measures a clean build of a small program instead: with Esker's
-# library, and with RocksDB's C++ (some 20 minutes).
+# `scripts/rocksdb-apps.sh prepare` only builds them and runs the tests, and needs no RocksDB.
+# `scripts/rocksdb-apps.sh build` measures a clean build of a small program instead: with Esker's
+# library, which is built before, and with RocksDB's C++ (some 20 minutes).
 set -euo pipefail
+task=${1:-run}
+if [ $# -gt 1 ] || { [ $# = 1 ] && [[ $1 != prepare && $1 != build ]]; }; then
+    echo "usage: scripts/rocksdb-apps.sh [prepare | build]" >&2
+    exit 2
+fi
+library=${ROCKSDB_LIBRARY:+$(realpath -m "$ROCKSDB_LIBRARY")}
 cd "$(dirname "$0")/.."
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -66,11 +73,22 @@ comet() {
     echo "$work/comet"
 }
 
-# Measures a clean build of a program of twelve lines, with the same features of the crate.
+# Whether a program needs Esker's library; RocksDB's C++ is inside the program.
+needs_library() { [[ $(readelf -d "$1") == *"[librocksdb.so.11]"* ]]; }
+
+# Measures a clean build of a program of seven lines, with the same features of the crate.
 builds() {
-    local dir=$work/program began
+    local dir=$work/program began engine program seconds
     mkdir -p "$dir/src"
-    cp scripts/apps/rocksdb_program.rs "$dir/src/main.rs"
+    cat >"$dir/src/main.rs" <<'RUST'
+fn main() {
+    let path = std::env::args().nth(1).expect("a directory");
+    let db = rocksdb::DB::open_default(path).expect("open");
+    db.put(b"key", b"value").expect("put");
+    assert_eq!(db.get(b"key").expect("get").as_deref(), Some(&b"value"[..]));
+    println!("ok");
+}
+RUST
     printf '[package]\nname = "program"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n[dependencies]\nrocksdb = { version = "=0.25.0", default-features = false, features = ["bindgen-runtime"] }\n' >"$dir/Cargo.toml"
     (cd "$dir" && ${CARGO:-cargo} fetch --quiet)
     for engine in esker rocksdb; do
@@ -82,27 +100,38 @@ builds() {
             [ "$engine" = rocksdb ] || export ROCKSDB_LIB_DIR=$esker
             CARGO_TARGET_DIR=$work/program-$engine ${CARGO:-cargo} build --quiet --release
         )
-        say "a clean build with the library of $engine: $(($(date +%s) - began)) s"
+        seconds=$(($(date +%s) - began))
+        program=$work/program-$engine/release/program
+        if [ "$engine" = esker ]; then
+            needs_library "$program" || { say "$program does not need librocksdb.so.11"; return 1; }
+            say "a clean build with Esker's library: $seconds s, without the build of that library"
+        else
+            ! needs_library "$program" || { say "$program needs librocksdb.so.11"; return 1; }
+            say "a clean build with RocksDB's C++: $seconds s"
+        fi
         rm -rf "$work/store"
-        LD_LIBRARY_PATH=$esker "$work/program-$engine/release/program" "$work/store"
+        LD_LIBRARY_PATH=$esker "$program" "$work/store"
     done
 }
 
 mkdir -p "$work"
 scripts/rocksdb.sh
-if [ "${1:-run}" = build ]; then
+if [ "$task" = build ]; then
     builds
     exit
 fi
-library=${ROCKSDB_LIBRARY:-$(find "${ESKER_ENGINES:-${XDG_DATA_HOME:-$HOME/.local/share}/esker/engines}" \
-    -path '*/rocksdb-*/librocksdb.so' 2>/dev/null | sort -V | tail -1)}
 kvdb
 server=$(sonic) || failed=1
 node=$(comet) || failed=1
-[ "${1:-run}" != prepare ] || exit "$failed"
+[ "$task" != prepare ] || exit "$failed"
+[ -n "$server$node" ] || { say "neither sonic-server nor cometbft is built: nothing to measure"; exit 1; }
+engines=${ESKER_ENGINES:-${XDG_DATA_HOME:-$HOME/.local/share}/esker/engines}
+[ -n "$library" ] || library=$({ find "$engines" -path '*/rocksdb-*/librocksdb.so' 2>/dev/null || true; } |
+    sort -V | tail -1)
 [ -n "$library" ] || { say "no RocksDB to compare with: esker lab engines install rocksdb"; exit 1; }
+[ -f "$library" ] || { say "no such library: $library"; exit 1; }
 mkdir -p "$work/rocksdb"
-ln -sf "$library" "$work/rocksdb/librocksdb.so.11"
+ln -sf "$(realpath "$library")" "$work/rocksdb/librocksdb.so.11"
 python3 scripts/apps/rocksdb.py --rocksdb "$work/rocksdb" --esker "$esker" --work "$work/data" \
     --rounds "${ROUNDS:-3}" ${server:+--sonic "$server"} ${node:+--comet "$node"}
 [ "$failed" = 0 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs other people's tests of RocksDB's C interface on Esker's librocksdb.so: `tests/ffi.rs` of the
 # crate librocksdb-sys, the tests of the crate rocksdb (rust-rocksdb), and those of the Go module
-# grocksdb. Then runs SEQUENCES (500) random sequences of calls beside RocksDB, where one is installed.
+# grocksdb. Then runs SEQUENCES (1600) random sequences of calls beside RocksDB, where one is installed.
 # The packages come from their registries. Each suite prints how many tests passed. A test that fails
 # must have a reason in bindings/rocksdb/tests/suites.tsv, and one that has a reason must fail.
 # SUITE=must makes a skipped suite a failure too.
@@ -114,7 +114,7 @@ go_tests() {
 
 beside() {
     local log=$work/beside.log
-    if ! SEQUENCES=${SEQUENCES:-500} ${CARGO:-cargo} test --release -p esker-rocksdb \
+    if ! SEQUENCES=${SEQUENCES:-1600} ${CARGO:-cargo} test --release -p esker-rocksdb \
         --test beside -- --nocapture >"$log" 2>&1; then
         say "beside: FAILED: $log"
         failed=1

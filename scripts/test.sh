@@ -30,7 +30,7 @@ bindings)
     step scripts/api-pages.sh
     step scripts/java.sh test
     step scripts/dropin.sh
-    step env SEQUENCES=25 scripts/rocksdb-suite.sh
+    step env SEQUENCES=160 scripts/rocksdb-suite.sh
     exit "$failed"
     ;;
 engine)

@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """Drives unchanged programs that store their data in RocksDB, on RocksDB's library and on Esker's in
-turn, kills them with SIGKILL, and checks that everything they acknowledged is still there. Prints a
-table of medians over the rounds.
+turn, kills them with SIGKILL, and checks that every acknowledged text (sonic-server) and every
+committed block (cometbft) is still there. Prints a table of medians over the rounds. The engine that
+is first alternates.
+
+cometbft gets a fixed number of transactions in each leg, from SENDERS threads with an HTTP connection
+each, which POST JSON-RPC batches of BATCH calls of broadcast_tx_sync. What a full mempool refuses is
+sent again after a short wait. A leg ends when all of its transactions are in blocks.
 
 Invariants: a program that uses another library than the one that is measured is an error, and so is
 every lost or different answer."""
 
 import argparse
 import base64
+import hashlib
 import http.client
 import json
 import os
@@ -19,8 +25,13 @@ import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+SENDERS = 4
+BATCH = 100
 
 
 def fail(message):
@@ -68,22 +79,28 @@ class Process:
         fail(f"{self.command[0]} does not answer; its log: {self.log}")
 
     def sample(self):
-        """Adds up the bytes written, and keeps the largest resident memory."""
+        """The bytes written since the start. Keeps the largest resident memory."""
         status = Path(f"/proc/{self.child.pid}/status").read_text()
         self.resident = max(self.resident, int(re.search(r"VmHWM:\s+(\d+)", status)[1]) << 10)
         io = Path(f"/proc/{self.child.pid}/io").read_text()
         return int(re.search(r"^write_bytes: (\d+)", io, re.M)[1])
 
+    def count_written(self):
+        """Adds the bytes written since the start: once in each life, before the checks."""
+        self.written += self.sample()
+
     def kill(self):
         if self.child is not None and self.child.poll() is None:
-            self.written += self.sample()
+            self.sample()
             self.child.send_signal(signal.SIGKILL)
             self.child.wait()
         self.child = None
 
 
 class Sonic:
-    """A search server (crate sonic-server): pushes texts, and counts the terms of each again."""
+    """A search server (crate sonic-server): pushes texts, counts the terms of each again, and searches.
+    It finds no words like the one that is asked for, and leaves out no frequent ones (its section
+    `search`), so that every answer can be checked."""
 
     name = "sonic-server"
     legs = 4
@@ -99,8 +116,10 @@ log_level = "warn"
 inet = "127.0.0.1:{self.port}"
 tcp_timeout = 300
 auth_password = "SecretPassword"
-[channel.search]
+[search]
 query_limit_default = 10
+query_alternates_try = 0
+query_minimum_term_idf_default = 0.0
 [store.kv]
 path = "{place}/kv/"
 retain_word_objects = 1000
@@ -147,7 +166,7 @@ graph.consolidate_after = 180
         return words + [f"own{number}x"]
 
     def run(self):
-        pushed, began, pauses = 0, [], []
+        pushed, pauses = 0, []
         push_seconds = restart_seconds = query_seconds = 0.0
         per_leg = self.options.pushes // self.legs
         queries = 0
@@ -164,10 +183,14 @@ graph.consolidate_after = 180
                 if answer != "OK":
                     fail(f"sonic-server: {answer!r} to a push")
             pushed += per_leg
+            self.process.count_written()
             self.process.kill()
             start = time.perf_counter()
             self.start()
+            # sonic-server opens its store at the first use.
+            self.check(1)
             restart_seconds += time.perf_counter() - start
+            self.process.count_written()
             self.check(pushed)
             seconds, count = self.search(pushed)
             query_seconds += seconds
@@ -190,22 +213,37 @@ graph.consolidate_after = 180
                 fail(f"sonic-server: object{number}: {answer!r} instead of {expected!r} after a kill")
 
     def search(self, pushed):
-        """Words that one object has, and frequent ones."""
+        """Searches words that one object has and, as often, frequent ones. Returns the seconds and the
+        number of queries; the answers are checked later."""
         stream = self.connect("search")
         source = random.Random(pushed)
-        began = time.perf_counter()
-        count = self.options.pushes // 10
-        for _ in range(count):
+        asked = []
+        for turn in range(self.options.pushes // 10):
             number = source.randrange(pushed)
-            pending = self.ask(stream, f'QUERY texts all "own{number}x" LANG(none)\n')
-            answer = stream.readline().decode().split()
-            if not pending.startswith("PENDING") or answer[3:] != [f"object{number}"]:
-                fail(f"sonic-server: own{number}x finds {answer}")
-        return time.perf_counter() - began, count
+            # A word of a text is most likely one that many texts have.
+            word = f"own{number}x" if turn % 2 else source.choice(self.text(number)[:-1])
+            asked.append((number, word))
+        answers = []
+        began = time.perf_counter()
+        for _, word in asked:
+            pending = self.ask(stream, f'QUERY texts all "{word}" LANG(none)\n')
+            answers.append((pending, stream.readline().decode().split()))
+        seconds = time.perf_counter() - began
+        for (number, word), (pending, answer) in zip(asked, answers):
+            found = answer[3:]
+            if not pending.startswith("PENDING") or not found:
+                fail(f"sonic-server: {word} finds nothing: {pending!r}, {answer}")
+            if word.startswith("own") and found != [f"object{number}"]:
+                fail(f"sonic-server: {word} finds {found}")
+            for name in found:
+                if word not in self.text(int(name.removeprefix("object"))):
+                    fail(f"sonic-server: {word} finds {name}, which does not have it")
+        return seconds, len(asked)
 
 
 class Comet:
-    """A blockchain node (cometbft) with one validator: commits transactions, and has all blocks."""
+    """A blockchain node (cometbft) with one validator: commits transactions, and has all blocks of
+    them, with the same results, after a kill."""
 
     name = "cometbft"
     legs = 3
@@ -226,6 +264,8 @@ class Comet:
             ("log_level", '"error"'),
             ("timeout_commit", '"0s"'),
             ("skip_timeout_commit", "true"),
+            ("create_empty_blocks", "false"),
+            ("max_request_batch_size", str(BATCH)),
         ]:
             text, changed = re.subn(rf"(?m)^{name} = .*$", f"{name} = {value}", text)
             if changed != 1:
@@ -237,6 +277,8 @@ class Comet:
             [options.comet, "node", "--home", str(self.home)], library, place / "comet.log"
         )
         self.connection = None
+        self.lock = threading.Lock()
+        self.taken = 0
 
     def call(self, path):
         if self.connection is None:
@@ -259,55 +301,139 @@ class Comet:
         self.process.start()
         self.process.wait_until(lambda: self.height() >= 0)
 
-    def blocks(self, up_to):
-        """The hash of each block and of what the application answered, from the node's stores."""
+    def send(self, transactions):
+        """Sends transactions (in base64) until the mempool has taken all of them."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        waiting = list(transactions)
+        while waiting:
+            batch = [
+                {"jsonrpc": "2.0", "id": at, "method": "broadcast_tx_sync", "params": {"tx": each}}
+                for at, each in enumerate(waiting[:BATCH])
+            ]
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", "/", json.dumps(batch), headers)
+            answers = json.loads(connection.getresponse().read())
+            # One answer stands alone.
+            answers = answers if isinstance(answers, list) else [answers]
+            if sorted(answer["id"] for answer in answers) != list(range(len(batch))):
+                fail(f"cometbft: {len(answers)} answers to {len(batch)} transactions")
+            refused = []
+            for answer in answers:
+                if "mempool is full" in str(answer.get("error")):
+                    refused.append(waiting[answer["id"]])
+                elif "error" in answer or answer["result"]["code"] != 0:
+                    fail(f"cometbft: {answer} to a transaction")
+            with self.lock:
+                self.taken += len(batch) - len(refused)
+            waiting[:BATCH] = refused
+            if refused:
+                time.sleep(0.005)
+        connection.close()
+
+    def new_blocks(self, height):
+        """The height and the number of transactions of the next blocks after a height."""
+        try:
+            answer = self.call(f"/blockchain?minHeight={height + 1}&maxHeight={height + 20}")
+        except ValueError as error:
+            if "greater than max height" in str(error):
+                return []
+            raise
+        metas = answer["block_metas"]
+        return [(int(meta["header"]["height"]), int(meta["num_txs"])) for meta in metas]
+
+    def commit(self, transactions, height):
+        """Sends transactions, and waits until the blocks after a height have as many. Returns the last
+        block's height, the seconds, and the longest time without a block while transactions waited."""
+        self.taken, committed, longest = 0, 0, 0.0
+        with ThreadPoolExecutor(SENDERS) as pool:
+            began = since = now = time.perf_counter()
+            senders = [pool.submit(self.send, transactions[at::SENDERS]) for at in range(SENDERS)]
+            while committed < len(transactions):
+                idle = committed >= self.taken
+                found = self.new_blocks(height)
+                now = time.perf_counter()
+                if found:
+                    longest = max(longest, now - since)
+                    height = max(at for at, _ in found)
+                    committed += sum(count for _, count in found)
+                if found or idle:
+                    since = now
+                if now - since > 120:
+                    fail("cometbft: no block for 120 s, but transactions wait")
+                for sender in senders:
+                    if sender.done():
+                        sender.result()
+                time.sleep(0.005)
+            for sender in senders:
+                sender.result()
+        return height, now - began, longest
+
+    def blocks(self, first, last):
+        """Each block's transactions, and a hash of all that the node answers for it and its results."""
         found = {}
-        for height in range(1, up_to + 1):
+        for height in range(first, last + 1):
             block = self.call(f"/block?height={height}")
-            results = self.call(f"/block_results?height={height}")
-            codes = [result["code"] for result in results["txs_results"] or []]
-            found[height] = (block["block_id"]["hash"], len(block["block"]["data"]["txs"]), codes)
+            results = self.results(height)
+            for result in results["txs_results"] or []:
+                if result["code"] != 0:
+                    fail(f"cometbft: {result} of a transaction in block {height}")
+            transactions = block["block"]["data"]["txs"]
+            if len(results["txs_results"] or []) != len(transactions):
+                fail(f"cometbft: block {height} has not as many results as transactions")
+            answers = json.dumps([block, results], sort_keys=True).encode()
+            found[height] = (transactions, hashlib.sha256(answers).digest())
         return found
 
+    def results(self, height):
+        """The results of a block, which are stored after the block itself."""
+        end = time.monotonic() + 30
+        while True:
+            try:
+                return self.call(f"/block_results?height={height}")
+            except ValueError as error:
+                if time.monotonic() > end:
+                    fail(f"cometbft: no results of block {height}: {error}")
+                time.sleep(0.01)
+
+    def check(self, blocks, sent):
+        """The blocks contain each transaction that was sent once, and no other."""
+        if sorted(each for transactions, _ in blocks.values() for each in transactions) != sorted(sent):
+            fail("cometbft: the blocks do not contain exactly the transactions that were sent")
+
     def run(self):
-        known, transactions, blocks = {}, 0, 0
+        known, sent, full = {}, [], 0
         seconds = restart_seconds = longest = 0.0
-        sent = 0
-        for leg in range(self.legs):
+        for _ in range(self.legs):
             self.start()
-            before, began = self.height(), time.perf_counter()
-            height, since = before, began
-            while time.perf_counter() - began < self.options.comet_seconds:
-                for _ in range(20):
-                    transaction = base64.b16encode(f"k{sent}={sent:0200d}".encode()).decode()
-                    self.call(f"/broadcast_tx_async?tx=0x{transaction}")
-                    sent += 1
-                now = self.height()
-                if now > height:
-                    longest = max(longest, time.perf_counter() - since)
-                    height, since = now, time.perf_counter()
-            seconds += time.perf_counter() - began
-            # The results of a block are stored after the block itself.
-            now = self.blocks(height - 1)
-            for at, block in known.items():
-                if now[at] != block:
-                    fail(f"cometbft: block {at} is {now[at]} instead of {block} after a kill")
-            transactions += sum(now[at][1] for at in range(before + 1, height))
-            blocks += height - 1 - before
-            known = now
+            next_ones = [
+                base64.b64encode(f"k{at}={at:0200d}".encode()).decode()
+                for at in range(len(sent), len(sent) + self.options.transactions)
+            ]
+            height, took, pause = self.commit(next_ones, len(known))
+            self.process.count_written()
+            sent += next_ones
+            seconds += took
+            longest = max(longest, pause)
+            known |= self.blocks(len(known) + 1, height)
+            self.check(known, sent)
             self.process.kill()
             start = time.perf_counter()
             self.start()
             restart_seconds += time.perf_counter() - start
-            if (found := self.blocks(len(known))) != known:
-                lost = [at for at in known if found[at] != known[at]]
-                fail(f"cometbft: blocks {lost} differ after a kill")
+            self.process.count_written()
+            found = self.blocks(1, self.height())
+            if lost := [at for at in known if found.get(at) != known[at]]:
+                fail(f"cometbft: blocks {lost} are lost or differ after a kill")
+            self.check(found, sent)
+            known = found
+            full = sum(bool(transactions) for transactions, _ in known.values())
             self.process.kill()
+        opens = "time to open after a kill, with the replay of all blocks into the application in memory, s"
         return [
-            ("transactions committed/s", transactions / seconds, "{:,.0f}"),
-            ("blocks committed/s", blocks / seconds, "{:.1f}"),
-            ("longest time without a block, ms", longest * 1e3, "{:.0f}"),
-            ("time to open after a kill, s", restart_seconds / self.legs, "{:.2f}"),
+            ("transactions committed/s", len(sent) / seconds, "{:,.0f}"),
+            ("transactions in a block", len(sent) / full, "{:,.0f}"),
+            ("longest time without a block, transactions waiting, ms", longest * 1e3, "{:.0f}"),
+            (opens, restart_seconds / self.legs, "{:.2f}"),
         ]
 
 
@@ -337,12 +463,13 @@ def main():
     parser.add_argument("--comet", help="the program cometbft")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pushes", type=int, default=40_000, help="texts that sonic gets")
-    parser.add_argument("--comet-seconds", type=float, default=20, help="of each of three legs")
+    parser.add_argument("--transactions", type=int, default=20_000, help="of each of three legs")
     options = parser.parse_args()
     apps = [app for app, path in [(Sonic, options.sonic), (Comet, options.comet)] if path]
     rows = {}
     for turn in range(1, options.rounds + 1):
-        for engine, library in [("rocksdb", options.rocksdb), ("esker", options.esker)]:
+        engines = [("rocksdb", options.rocksdb), ("esker", options.esker)]
+        for engine, library in engines if turn % 2 else engines[::-1]:
             for app in apps:
                 print(f"round {turn} of {options.rounds}: {app.name} on {engine}", file=sys.stderr)
                 measure(app, options, engine, library, rows)

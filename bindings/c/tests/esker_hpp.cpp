@@ -284,9 +284,9 @@ static const uint8_t* bytes(const char* text) { return reinterpret_cast<const ui
 
 // What a keyspace reads and deletes, also after it was dropped, and the times of pairs.
 static void in_keyspaces(const esker::Memory& memory) {
-    uint64_t now_ms = 1000;
+    std::atomic<uint64_t> now_ms{1000};
     esker::Options options;
-    options.set_memory(memory).set("compression", "none").set_clock([&] { return now_ms; });
+    options.set_memory(memory).set("compression", "none").set_clock([&] { return now_ms.load(); });
     esker::Db db = esker::Db::open("in keyspaces", options);
     esker::Keyspace own = db.keyspace("own");
     own.put("a", "1");
@@ -505,7 +505,8 @@ static void chunks(const esker::Options& options) {
 // A filter of the program, whose functions return, throw or make nothing.
 static void filters(const esker::Memory& memory) {
     std::atomic<int> made{0}, asked{0};
-    enum { works, creates_nothing, create_throws, match_throws } mode = works;
+    enum Mode { works, creates_nothing, create_throws, match_throws };
+    std::atomic<Mode> mode{works};
     auto options = [&](const char* name) {
         esker::Options chosen;
         chosen.set_memory(memory).set_filter(
@@ -718,7 +719,7 @@ void observed(const esker::Memory& memory) {
     CHECK(failure([] {
               esker::Runtime(esker::RuntimeOptions().set("memory_budget_bytes", "1"));
           }) == Code::invalid_argument);
-    uint64_t now_ms = 1000;
+    std::atomic<uint64_t> now_ms{1000};
     std::vector<int32_t> kinds;
     std::string renamed;
     {
@@ -726,7 +727,7 @@ void observed(const esker::Memory& memory) {
         options.set_memory(memory)
             .set_runtime(runtime)
             .set_merge_operator("add_i64")
-            .set_clock([&] { return now_ms; })
+            .set_clock([&] { return now_ms.load(); })
             .add_listener([&](const esker::Event& event) {
                 kinds.push_back(event.kind);
                 if (event.kind == ESKER_EVENT_KEYSPACE_RENAMED) renamed = event.new_name;

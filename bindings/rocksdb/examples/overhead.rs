@@ -18,6 +18,8 @@ use esker_rocksdb as _;
 
 const KEYS: u32 = 10_000;
 const READS: u32 = 64_000;
+/// Every value.
+const VALUE: [u8; 100] = [7; 100];
 const KEYS_PER_CALL: usize = 32;
 const ROUNDS: usize = 40;
 const WHAT: [&str; 4] = ["get, pinned", "32 keys in a call, pinned", "next, key and value", "put"];
@@ -56,6 +58,7 @@ impl Foreign {
                 let families = &raw mut family;
                 open(options, path.as_ptr(), 1, names.as_ptr(), &raw const options, families, error)
             });
+            (api.rocksdb_options_destroy)(options);
             let (read, write) =
                 ((api.rocksdb_readoptions_create)(), (api.rocksdb_writeoptions_create)());
             Foreign { api, db: db.expect("opens"), family, read, write }
@@ -80,7 +83,8 @@ impl Foreign {
             let (from, of) = (start(key), self.family);
             let value = get(self.db, self.read, of, from, key.len(), &raw mut error);
             assert!(error.is_null() && !value.is_null());
-            black_box((api.rocksdb_pinnableslice_value)(value, &raw mut len));
+            let bytes = (api.rocksdb_pinnableslice_value)(value, &raw mut len);
+            assert!(len == VALUE.len() && *bytes.cast::<u8>() == VALUE[0]);
             (api.rocksdb_pinnableslice_destroy)(value);
         }
     }
@@ -103,10 +107,11 @@ impl Foreign {
                 errors.as_mut_ptr(),
                 0,
             );
-            for value in values {
+            for (value, error) in values.into_iter().zip(errors) {
                 let mut len = 0usize;
-                assert!(!value.is_null());
-                black_box((api.rocksdb_pinnableslice_value)(value, &raw mut len));
+                assert!(error.is_null() && !value.is_null());
+                let bytes = (api.rocksdb_pinnableslice_value)(value, &raw mut len);
+                assert!(len == VALUE.len() && *bytes.cast::<u8>() == VALUE[0]);
                 (api.rocksdb_pinnableslice_destroy)(value);
             }
         }
@@ -124,6 +129,8 @@ impl Foreign {
                 (api.rocksdb_iter_next)(iter);
                 seen += 1;
             }
+            let scan = api.checked(|error| (api.rocksdb_iter_get_error)(iter, error));
+            assert_eq!(scan, Ok(()));
             (api.rocksdb_iter_destroy)(iter);
         }
         assert_eq!(seen, KEYS);
@@ -139,8 +146,21 @@ impl Foreign {
                 }
             }),
             each(KEYS, || self.scan()),
-            each(KEYS, || (0..KEYS).for_each(|n| self.put(&key(n), &[7; 100]))),
+            each(KEYS, || (0..KEYS).for_each(|n| self.put(&key(n), &VALUE))),
         ]
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        let api = self.api;
+        // SAFETY: each object is freed once, the store last.
+        unsafe {
+            (api.rocksdb_column_family_handle_destroy)(self.family);
+            (api.rocksdb_readoptions_destroy)(self.read);
+            (api.rocksdb_writeoptions_destroy)(self.write);
+            (api.rocksdb_close)(self.db);
+        }
     }
 }
 
@@ -150,14 +170,15 @@ fn round(db: &Db) -> [f64; 4] {
         each(READS, || {
             for n in 0..READS {
                 let value = db.get(black_box(key(n))).expect("gets").expect("is there");
-                black_box(value.as_ptr());
+                assert!(value.len() == VALUE.len() && value[0] == VALUE[0]);
             }
         }),
         each(READS, || {
             for at in (0..READS).step_by(KEYS_PER_CALL) {
                 let keys: [_; KEYS_PER_CALL] = std::array::from_fn(|n| key(at + n as u32));
                 for value in db.multi_get(&keys).expect("gets") {
-                    black_box(value.expect("is there").as_ptr());
+                    let value = value.expect("is there");
+                    assert!(value.len() == VALUE.len() && value[0] == VALUE[0]);
                 }
             }
         }),
@@ -171,7 +192,7 @@ fn round(db: &Db) -> [f64; 4] {
             }
             assert_eq!(seen, KEYS);
         }),
-        each(KEYS, || (0..KEYS).for_each(|n| db.put(key(n), [7; 100]).expect("puts"))),
+        each(KEYS, || (0..KEYS).for_each(|n| db.put(key(n), VALUE).expect("puts"))),
     ]
 }
 
@@ -190,8 +211,8 @@ fn main() {
     let stores: Vec<Foreign> = names.iter().enumerate().map(open).collect();
     for number in 0..KEYS {
         let key = u64::from(number).to_be_bytes();
-        rust.put(key, [7; 100]).expect("puts");
-        stores.iter().for_each(|store| store.put(&key, &[7; 100]));
+        rust.put(key, VALUE).expect("puts");
+        stores.iter().for_each(|store| store.put(&key, &VALUE));
     }
     let mut least = vec![[f64::INFINITY; 4]; 1 + stores.len()];
     for _ in 0..ROUNDS {

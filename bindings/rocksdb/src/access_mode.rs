@@ -1,12 +1,12 @@
-//! How a store is opened.
+//! The three ways in which a store is opened.
 
 /// How a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// For writing.
     Write,
-    /// For reading, as it is now.
+    /// For reading, as it was at the opening.
     Read,
-    /// For reading, as a secondary instance.
+    /// For reading, as it was at the last catch-up.
     Follow,
 }

@@ -39,8 +39,9 @@ impl<T> Held<T> {
 
     /// Replaces the part of a secondary instance.
     pub fn replace(&self, part: T) {
-        if let Held::Newest(held) = self {
-            held.store(Arc::new(part));
+        match self {
+            Held::Fixed(_) => debug_assert!(false, "this part never changes"),
+            Held::Newest(held) => held.store(Arc::new(part)),
         }
     }
 }

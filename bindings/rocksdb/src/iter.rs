@@ -263,7 +263,7 @@ pub unsafe extern "C" fn rocksdb_create_iterators(
             let store = rocksdb_t::open(db)?;
             let families = ffi::array(families, size, "column families")?;
             let places = ffi::array_mut(iterators, size, "places for the iterators")?;
-            let snapshot = store.moment();
+            let (snapshot, _steady) = (store.moment(), store.steady());
             for (family, place) in families.iter().zip(places) {
                 let family = rocksdb_column_family_handle_t::of(family.as_ref())?;
                 let mut made = Walk::new(family, options)?;

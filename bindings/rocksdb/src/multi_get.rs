@@ -86,12 +86,13 @@ fn read_all(
     options: &ReadOptions<'_>,
     keys: &[&[u8]],
 ) -> Outcome<Vec<Outcome<Option<Slice>>>> {
+    let keyspace = family.keyspace();
     if options.snapshot.is_none() && options.fill_cache {
-        return Ok(family.keyspace().multi_get(keys)?.into_iter().map(Ok).collect());
+        return Ok(keyspace.multi_get(keys)?.into_iter().map(Ok).collect());
     }
     let own = options.snapshot.is_none().then(|| store.moment()).flatten();
     let options = if own.is_some() { options.snapshot(own.as_ref()) } else { *options };
-    let read = |key: &&[u8]| family.keyspace().get_with(key, &options).map_err(Failure::from);
+    let read = |key: &&[u8]| keyspace.get_with(key, &options).map_err(Failure::from);
     Ok(keys.iter().map(read).collect())
 }
 
@@ -163,6 +164,7 @@ pub unsafe extern "C" fn rocksdb_multi_get_cf(
         let found = attempt(|| {
             let store = rocksdb_t::open(db)?;
             let options = rocksdb_readoptions_t::of(options)?;
+            let _steady = store.steady();
             let own = options.snapshot.is_none().then(|| store.moment()).flatten();
             let options = if own.is_some() { options.snapshot(own.as_ref()) } else { options };
             let keys = keys.get()?;

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_int;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use esker::follow::Follower;
@@ -90,7 +90,7 @@ impl Family {
 pub struct Store {
     db: Held<Db>,
     /// What a secondary instance follows.
-    follower: Option<Follower>,
+    follower: Option<Secondary>,
     /// The column family `default`.
     pub default: Arc<Family>,
     families: RwLock<HashMap<u32, Arc<Family>>>,
@@ -101,6 +101,21 @@ pub struct Store {
     names: Mutex<BTreeSet<String>>,
     /// Names of the settings that have no effect.
     pub accepted: Vec<&'static str>,
+}
+
+/// What a secondary instance follows.
+struct Secondary {
+    follower: Follower,
+    /// Held for a whole catch-up, so that an older one does not replace what a newer one has found.
+    catching_up: Mutex<()>,
+    /// Held for writing while the parts of the store are replaced.
+    replacing: RwLock<()>,
+}
+
+impl Secondary {
+    fn new(follower: Follower) -> Secondary {
+        Secondary { follower, catching_up: Mutex::default(), replacing: RwLock::default() }
+    }
 }
 
 /// A handle of a store.
@@ -170,9 +185,10 @@ impl Opening<'_> {
         let db = match self.access {
             Access::Write => Db::open_on(fs, self.path, options),
             Access::Read => Db::open_read_only_on(fs, self.path, options),
-            Access::Follow => {
-                Db::follow_on(fs, self.path, options).map(|own| follower.insert(own).db())
-            }
+            Access::Follow => Db::follow_on(fs, self.path, options).map(|own| {
+                let own = follower.insert(Secondary::new(own));
+                own.follower.db()
+            }),
         };
         let db = missing_is_invalid(db.map_err(Failure::from))?;
         let families = missing_is_invalid(self.families_of(&db, &slots))?;
@@ -271,22 +287,33 @@ impl Store {
     }
 
     /// Returns a snapshot, for reads of one moment that are more than one call. None of a secondary
-    /// instance: what it shows changes only when it catches up.
+    /// instance, for which [`Store::steady`] does the same.
     pub fn moment(&self) -> Option<Snapshot> {
         self.follower.is_none().then(|| self.db().snapshot())
+    }
+
+    /// Keeps a catch-up from replacing parts of a secondary instance while the returned value lives.
+    pub fn steady(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let own = self.follower.as_ref()?;
+        Some(own.replacing.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes a secondary instance show what the store has now. A column family that was dropped stays
     /// as it is. Returns false if this is no secondary instance.
     pub fn catch_up(&self) -> Outcome<bool> {
-        let Some(follower) = &self.follower else { return Ok(false) };
-        follower.catch_up()?;
-        let db = follower.db();
+        let Some(own) = &self.follower else { return Ok(false) };
+        let _alone = own.catching_up.lock().unwrap_or_else(PoisonError::into_inner);
+        own.follower.catch_up()?;
+        let db = own.follower.db();
+        let mut keyspaces = Vec::new();
+        for name in db.keyspaces() {
+            keyspaces.extend(db.existing_keyspace(&name)?);
+        }
         let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
-        for family in families.values() {
-            let name = family.keyspace().name();
-            if let Some(keyspace) = db.existing_keyspace(&name)?.filter(|new| new.id() == family.id)
-            {
+        let _replacing = own.replacing.write().unwrap_or_else(PoisonError::into_inner);
+        // By number: another interface may have renamed a keyspace.
+        for keyspace in keyspaces {
+            if let Some(family) = families.get(&keyspace.id()) {
                 family.keyspace.replace(keyspace);
             }
         }

@@ -2,7 +2,8 @@
 //! the same. Without a RocksDB the test says so and passes.
 //!
 //! `SEQUENCES` (400) is the number of sequences; `SEED` begins with another one. A store serves
-//! several sequences. A failure prints the seed and the calls in its store. `ROCKSDB_LIBRARY` names a library; otherwise it is the newest that
+//! several sequences. A failure prints the first sequence of the store, with which `SEED` repeats it,
+//! and the calls. `ROCKSDB_LIBRARY` names a library; otherwise it is the newest that
 //! `esker lab engines install rocksdb` installed, or the system's.
 
 mod calls;
@@ -20,7 +21,7 @@ const CALLS_PER_SEQUENCE: usize = 40;
 const SEQUENCES_PER_STORE: u64 = 16;
 /// One of so many stores has transactions: RocksDB takes a million locks for each of them.
 const STORES_PER_TRANSACTIONS: u64 = 8;
-/// One of so many calls to open a store again does so.
+/// One of so many `Reopen` draws opens the store again. The others flush it.
 const REOPENS: usize = 3;
 
 /// A generator of random numbers (xorshift).
@@ -506,7 +507,7 @@ fn answers_are_those_of_rocksdb() {
     for begin in (first..end).step_by(SEQUENCES_PER_STORE as usize) {
         let dir = tempfile::tempdir().unwrap();
         let dirs = [dir.path().join("esker"), dir.path().join("rocksdb")];
-        let transactions = begin / SEQUENCES_PER_STORE % STORES_PER_TRANSACTIONS == 0;
+        let transactions = (begin / SEQUENCES_PER_STORE).is_multiple_of(STORES_PER_TRANSACTIONS);
         let open = |api: Api, dir| Side::open(api, dir, transactions);
         let mut sides = [open(Api::esker(), &dirs[0]), open(theirs, &dirs[1])];
         let mut calls = Vec::new();
@@ -520,7 +521,7 @@ fn answers_are_those_of_rocksdb() {
                 let answers = (ours.run(&next, &dirs[0]), of_rocksdb.run(&next, &dirs[1]));
                 assert_eq!(
                     answers.0, answers.1,
-                    "Esker (left) and {path}, seed {seed} in the store of {begin}: {calls:#?}"
+                    "Esker (left) and {path}, sequence {seed}, SEED={begin}: {calls:#?}"
                 );
             }
         }

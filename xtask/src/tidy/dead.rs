@@ -34,9 +34,10 @@ fn is_root(path: &Path) -> bool {
         "src" => name == "lib.rs" || name == "main.rs",
         "tests" | "examples" | "benches" => !path.components().any(|c| c.as_os_str() == "src"),
         "bin" | "fuzz_targets" => true,
-        // A directory of `tests` with a `main.rs` is a program.
+        // A directory of `tests` or `benches` with a `main.rs` is a program.
         _ if name == "main.rs" => {
-            path.parent().and_then(Path::parent).is_some_and(|p| p.ends_with("tests"))
+            let above = path.parent().and_then(Path::parent);
+            above.is_some_and(|p| p.ends_with("tests") || p.ends_with("benches"))
         }
         _ => name == "build.rs",
     }

@@ -149,6 +149,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/rocksdb/src/options.rs",
     "bindings/rocksdb/src/properties.rs",
     "bindings/rocksdb/src/read.rs",
+    "bindings/rocksdb/src/secondary.rs",
     "bindings/rocksdb/src/settings.rs",
     "bindings/rocksdb/src/stubs.rs",
     "bindings/rocksdb/src/transaction_calls.rs",
@@ -160,6 +161,8 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/rocksdb/tests/interface.rs",
     "bindings/rocksdb/tests/merges_and_expiry.rs",
     "bindings/rocksdb/tests/beside.rs",
+    "bindings/rocksdb/tests/secondary.rs",
+    "bindings/rocksdb/examples/overhead.rs",
     // The interface to the Java virtual machine.
     "bindings/java/src/env.rs",
     "bindings/java/src/handle.rs",

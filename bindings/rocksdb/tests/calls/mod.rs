@@ -157,6 +157,11 @@ pub fn kind(text: &str) -> &str {
     text.split(':').next().unwrap_or_default()
 }
 
+/// A path as C gets it.
+fn c_text(path: &Path) -> CString {
+    CString::new(path.to_str().unwrap()).unwrap()
+}
+
 /// Starts of byte strings.
 pub fn start(bytes: &[u8]) -> Start {
     bytes.as_ptr().cast()
@@ -226,7 +231,50 @@ impl Store {
         names: &[&str],
         transactions: bool,
     ) -> Result<Store, String> {
-        let path = CString::new(path.to_str().unwrap()).unwrap();
+        let open = match transactions {
+            true => api.rocksdb_optimistictransactiondb_open_column_families,
+            false => api.rocksdb_open_column_families,
+        };
+        // SAFETY: the objects are those of `open_by`.
+        let opened =
+            Store::open_by(api, names, |options, count, names, of, handles, error| unsafe {
+                open(options, c_text(path).as_ptr(), count, names, of, handles, error)
+            })?;
+        if !transactions {
+            return Ok(opened);
+        }
+        // SAFETY: an open store with transactions.
+        let db = unsafe { (api.rocksdb_optimistictransactiondb_get_base_db)(opened.db) };
+        let owner = opened.db;
+        let mut store = opened;
+        (store.owner, store.db) = (owner, db);
+        Ok(store)
+    }
+
+    /// Opens a secondary instance of the store at `path`.
+    pub fn open_secondary(
+        api: Api,
+        path: &Path,
+        secondary: &Path,
+        names: &[&str],
+    ) -> Result<Store, String> {
+        let open = api.rocksdb_open_as_secondary_column_families;
+        let (path, own) = (c_text(path), c_text(secondary));
+        // SAFETY: the objects are those of `open_by`.
+        Store::open_by(api, names, |options, count, names, of, handles, error| unsafe {
+            // RocksDB demands it of a secondary instance.
+            (api.rocksdb_options_set_max_open_files)(options, -1);
+            open(options, path.as_ptr(), own.as_ptr(), count, names, of, handles, error)
+        })
+    }
+
+    /// Calls `open` with options, the number of column families, their names, their options, places
+    /// for their handles, and the place of an error.
+    fn open_by(
+        api: Api,
+        names: &[&str],
+        open: impl FnOnce(Handle, i32, *const Start, *const Handle, *mut Handle, Place) -> Handle,
+    ) -> Result<Store, String> {
         let texts: Vec<CString> = names.iter().map(|name| CString::new(*name).unwrap()).collect();
         let starts: Vec<Start> = texts.iter().map(|text| text.as_ptr()).collect();
         let mut families = vec![std::ptr::null_mut(); names.len()];
@@ -242,63 +290,9 @@ impl Store {
             (api.rocksdb_options_set_prefix_extractor)(options, transform);
             (api.rocksdb_options_set_uint64add_merge_operator)(options);
             let of = vec![options; names.len()];
-            let open = match transactions {
-                true => api.rocksdb_optimistictransactiondb_open_column_families,
-                false => api.rocksdb_open_column_families,
-            };
             let opened = api.checked(|error| {
                 let (names, of, handles) = (starts.as_ptr(), of.as_ptr(), families.as_mut_ptr());
-                open(options, path.as_ptr(), starts.len() as i32, names, of, handles, error)
-            });
-            (api.rocksdb_options_destroy)(options);
-            let opened = opened?;
-            let base = api.rocksdb_optimistictransactiondb_get_base_db;
-            let (owner, db) = match transactions {
-                true => (opened, base(opened)),
-                false => (std::ptr::null_mut(), opened),
-            };
-            Ok(Store {
-                api,
-                owner,
-                db,
-                names: names.iter().map(ToString::to_string).collect(),
-                families,
-                write: (api.rocksdb_writeoptions_create)(),
-                read: (api.rocksdb_readoptions_create)(),
-            })
-        }
-    }
-
-    /// Opens a secondary instance of the store at `path`.
-    pub fn open_secondary(
-        api: Api,
-        path: &Path,
-        secondary: &Path,
-        names: &[&str],
-    ) -> Result<Store, String> {
-        let text = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
-        let (path, secondary) = (text(path), text(secondary));
-        let texts: Vec<CString> = names.iter().map(|name| CString::new(*name).unwrap()).collect();
-        let starts: Vec<Start> = texts.iter().map(|text| text.as_ptr()).collect();
-        let mut families = vec![std::ptr::null_mut(); names.len()];
-        // SAFETY: all objects are of this library and live through the calls; the arrays have
-        // `names.len()` items.
-        unsafe {
-            let options = (api.rocksdb_options_create)();
-            (api.rocksdb_options_set_uint64add_merge_operator)(options);
-            (api.rocksdb_options_set_max_open_files)(options, -1);
-            let of = vec![options; names.len()];
-            let opened = api.checked(|error| {
-                (api.rocksdb_open_as_secondary_column_families)(
-                    options,
-                    path.as_ptr(),
-                    secondary.as_ptr(),
-                    names.len() as i32,
-                    starts.as_ptr(),
-                    of.as_ptr(),
-                    families.as_mut_ptr(),
-                    error,
-                )
+                open(options, starts.len() as i32, names, of, handles, error)
             });
             (api.rocksdb_options_destroy)(options);
             Ok(Store {

@@ -3,6 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use esker::{ErrorKind, Result};
+use esker_lab::workload::rng::Rng;
+
 use crate::patient::Patient;
 
 /// A sick state.
@@ -23,6 +26,13 @@ pub struct Case {
     pub fill: fn(&mut Patient),
     /// Measures the figure.
     pub work: fn(&mut Patient) -> f64,
+}
+
+impl Case {
+    /// Returns whether the doctor's name for it has `part`.
+    pub fn is_named(&self, part: &str) -> bool {
+        self.finding.contains(part)
+    }
 }
 
 const DEFAULT: Case = Case {
@@ -48,7 +58,7 @@ pub const CASES: &[Case] = &[
             // Absent keys between the present ones.
             load(patient, 300_000, |number| number * 2);
         },
-        work: |patient| gets(patient, 300_000, |number| number * 2 + 1),
+        work: |patient| gets(patient, 300_000, |number| number * 2 + 1, false),
         ..DEFAULT
     },
     Case {
@@ -57,7 +67,7 @@ pub const CASES: &[Case] = &[
         figure: "gets/s",
         options: &[("cache_size_bytes", "1048576")],
         fill: |patient| load(patient, 300_000, |number| number),
-        work: |patient| gets(patient, 300_000, |number| number),
+        work: |patient| gets(patient, 300_000, |number| number, true),
         ..DEFAULT
     },
     Case {
@@ -76,6 +86,13 @@ pub const CASES: &[Case] = &[
         more_is_better: false,
         options: &[("memtable_size_bytes", "1048576")],
         slow_device: true,
+        fill: |patient| {
+            // Sick and cured bursts overwrite the same keys.
+            _ = bursts(patient);
+            patient.db().flush().expect("flushes");
+            patient.db().wait_idle().expect("idle");
+            patient.reopen();
+        },
         work: bursts,
         ..DEFAULT
     },
@@ -94,7 +111,13 @@ pub const CASES: &[Case] = &[
         },
         work: |patient| {
             let mut pairs = 0;
-            let rate = per_second(10, || (0..10).for_each(|_| pairs += scanned(patient)));
+            let rate = per_second(10, || {
+                for _ in 0..10 {
+                    let (seen, scan) = scanned(patient);
+                    scan.expect("scans");
+                    pairs += seen;
+                }
+            });
             assert_eq!(pairs, 500_000);
             rate * 50_000.0
         },
@@ -102,14 +125,15 @@ pub const CASES: &[Case] = &[
     },
     Case {
         finding: "held snapshot",
-        made_by: "four snapshots, each before an overwrite",
+        made_by: "four snapshots, each followed by an overwrite",
         figure: "MiB on disk",
         more_is_better: false,
         fill: |patient| {
-            for round in 0..5 {
-                write_all(patient, 50_000, round);
+            write_all(patient, 50_000, 0);
+            for round in 1..=4 {
                 let snapshot = patient.db().snapshot();
                 patient.snapshots.push(snapshot);
+                write_all(patient, 50_000, round);
             }
             patient.db().compact_all().expect("compacts");
         },
@@ -118,7 +142,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         finding: "space",
-        made_by: "no compactions, five overwrites",
+        made_by: "no compactions, each pair written five times",
         figure: "MiB on disk",
         more_is_better: false,
         options: &[("auto_compaction", "false")],
@@ -141,7 +165,8 @@ pub const CASES: &[Case] = &[
                 patient.db().flush().expect("flushes");
             }
         },
-        work: |patient| seeks(patient, 155_000),
+        // The keys whose number is 30 above a multiple of 31 are absent.
+        work: |patient| seeks(patient, 155_000, |number| number % 31 < 30),
         ..DEFAULT
     },
     Case {
@@ -169,8 +194,8 @@ pub const CASES: &[Case] = &[
         },
         work: |patient| {
             // Each pass has two reads of each key, so that reads are far more than writes.
-            (0..3).for_each(|_| _ = gets(patient, 160_000, |number| number));
-            seeks(patient, 160_000)
+            (0..3).for_each(|_| _ = gets(patient, 160_000, |number| number, true));
+            seeks(patient, 160_000, |_| true)
         },
         ..DEFAULT
     },
@@ -183,7 +208,14 @@ pub const CASES: &[Case] = &[
             load(patient, 100_000, |number| number);
             damage(patient);
         },
-        work: |patient| scanned(patient) as f64,
+        work: |patient| {
+            let (pairs, scan) = scanned(patient);
+            if let Err(error) = scan {
+                let is_expected = !patient.is_cured && error.kind() == ErrorKind::Corruption;
+                assert!(is_expected, "a scan: {error}");
+            }
+            pairs as f64
+        },
         ..DEFAULT
     },
 ];
@@ -192,7 +224,7 @@ pub const CASES: &[Case] = &[
 pub fn healthy() {
     let mut patient = Patient::new(&[], false);
     load(&mut patient, 100_000, |number| number);
-    gets(&mut patient, 100_000, |number| number);
+    gets(&mut patient, 100_000, |number| number, true);
     let (live, closed) = (patient.findings(true), patient.findings(false));
     assert!(live.is_empty() && closed.is_empty(), "a healthy store: {live:?} {closed:?}");
 }
@@ -203,14 +235,11 @@ fn key(number: u64) -> Vec<u8> {
 
 /// Bytes that no compression shortens much.
 fn value(number: u64, len: usize) -> Vec<u8> {
-    let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
+    let (mut rng, mut bytes) = (Rng::new(number), vec![0; len]);
+    for chunk in bytes.chunks_mut(8) {
+        chunk.copy_from_slice(&rng.next_u64().to_le_bytes()[..chunk.len()]);
+    }
+    bytes
 }
 
 /// A spread order of `0..count`; `count` must not be a multiple of 7919.
@@ -243,25 +272,31 @@ fn per_second(count: u64, body: impl FnOnce()) -> f64 {
     count as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Gets a second, of the second of two passes.
-fn gets(patient: &mut Patient, count: u64, number: impl Fn(u64) -> u64) -> f64 {
+/// Gets a second, of the second of two passes. All keys must be present if `expected`, else absent.
+fn gets(patient: &mut Patient, count: u64, number: impl Fn(u64) -> u64, expected: bool) -> f64 {
     let db = patient.db();
     let pass = || {
         for at in spread(count) {
-            std::hint::black_box(db.get(key(number(at))).expect("gets"));
+            let is_present = db.get(key(number(at))).expect("gets").is_some();
+            assert_eq!(is_present, expected, "key {}", number(at));
         }
     };
     pass();
     per_second(count, pass)
 }
 
-fn seeks(patient: &mut Patient, count: u64) -> f64 {
+/// Seeks a second, of the second of two passes. The store must have the keys of `0..count` that
+/// `is_present` names, and no others.
+fn seeks(patient: &mut Patient, count: u64, is_present: impl Fn(u64) -> bool) -> f64 {
     let db = patient.db();
     let pass = || {
         for at in spread(count) {
             let mut iter = db.iter().expect("an iterator");
             iter.seek(key(at)).expect("seeks");
-            std::hint::black_box(iter.valid());
+            match (at..count).find(|number| is_present(*number)) {
+                Some(next) => assert!(iter.valid() && iter.key() == key(next), "key {at}"),
+                None => assert!(!iter.valid(), "key {at}"),
+            }
         }
     };
     pass();
@@ -303,14 +338,14 @@ fn disk_mib(patient: &mut Patient) -> f64 {
     patient.db().metrics().table_bytes as f64 / f64::from(1 << 20)
 }
 
-/// The pairs that a scan returns before it fails, or all of them.
-fn scanned(patient: &mut Patient) -> u64 {
+/// The number of pairs that a scan returns before it ends or fails, and whether it fails.
+fn scanned(patient: &mut Patient) -> (u64, Result<()>) {
     let (mut iter, mut seen) = (patient.db().iter().expect("an iterator"), 0);
-    let _ = iter.for_each_forward(|_, _| {
+    let scan = iter.for_each_forward(|_, _| {
         seen += 1;
         ControlFlow::Continue(())
     });
-    seen
+    (seen, scan)
 }
 
 /// Flips a byte in the middle of the largest table.

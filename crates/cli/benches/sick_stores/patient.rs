@@ -13,12 +13,15 @@ use crate::slow::SlowFs;
 
 /// A store in a directory of its own.
 pub struct Patient {
-    dir: tempfile::TempDir,
-    options: Vec<(String, String)>,
-    fs: Arc<dyn Fs>,
-    db: Option<Db>,
     /// Snapshots that the program holds.
     pub snapshots: Vec<Snapshot>,
+    db: Option<Db>,
+    fs: Arc<dyn Fs>,
+    options: Vec<(String, String)>,
+    /// Dropped after the store.
+    dir: tempfile::TempDir,
+    /// Whether advice was applied.
+    pub is_cured: bool,
 }
 
 impl Patient {
@@ -31,6 +34,7 @@ impl Patient {
             fs: if slow_device { SlowFs::shared() } else { OsFs::shared() },
             db: None,
             snapshots: Vec::new(),
+            is_cured: false,
         }
     }
 
@@ -77,8 +81,8 @@ impl Patient {
         let mut args = vec!["doctor", path.as_str(), "--json"];
         if live {
             args.push("--live");
-            // The counters are published four times a second.
-            std::thread::sleep(Duration::from_millis(1500));
+            // The counters are published once a second.
+            std::thread::sleep(Duration::from_millis(2500));
         } else {
             self.close();
         }
@@ -118,5 +122,6 @@ impl Patient {
             }
         }
         self.db().wait_idle().expect("idle");
+        self.is_cured = true;
     }
 }

@@ -1,5 +1,6 @@
-//! A file system whose device writes slowly: each write of a table sleeps as long as a device of
-//! [`BYTES_PER_S`] needs. Writes of the mapped log stay in memory, as with a page cache.
+//! A file system whose device writes slowly: each write to a file from `create_new`, such as a table or
+//! the manifest, sleeps as long as a device of [`BYTES_PER_S`] needs. Writes of the mapped log stay in
+//! memory, as with a page cache. Files from `open_write`, which are opened again, are not slow.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -462,7 +462,7 @@ def main():
     parser.add_argument("--sonic", help="the program sonic")
     parser.add_argument("--comet", help="the program cometbft")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--pushes", type=int, default=40_000, help="texts that sonic gets")
+    parser.add_argument("--pushes", type=int, default=80_000, help="texts that sonic gets")
     parser.add_argument("--transactions", type=int, default=20_000, help="of each of three legs")
     options = parser.parse_args()
     apps = [app for app, path in [(Sonic, options.sonic), (Comet, options.comet)] if path]

@@ -231,14 +231,8 @@ fn lazy_policy_under_reads_is_named() {
     db.close().unwrap();
 }
 
-#[test]
-fn damage_is_named_with_the_exit_code_of_damage() {
-    let dir = TestDir::new();
-    let db = open(&dir, &[]);
-    for number in 0..5_000 {
-        db.put(key(number), value(number, 100)).unwrap();
-    }
-    db.flush().unwrap();
+/// Flips a byte in the middle of the first table of the store.
+fn damage(dir: &TestDir, db: Db) {
     let number = db.tables()[0].number;
     db.close().unwrap();
     let table = std::fs::read_dir(dir.path("db")).unwrap().flatten().find(|entry| {
@@ -247,10 +241,38 @@ fn damage_is_named_with_the_exit_code_of_damage() {
     });
     let table = table.unwrap().path();
     let mut bytes = std::fs::read(&table).unwrap();
-    bytes[1000] ^= 1;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
     std::fs::write(&table, bytes).unwrap();
+}
+
+#[test]
+fn damage_is_named_with_the_exit_code_of_damage() {
+    let dir = TestDir::new();
+    let db = open(&dir, &[]);
+    for number in 0..5_000 {
+        db.put(key(number), value(number, 100)).unwrap();
+    }
+    db.flush().unwrap();
+    damage(&dir, db);
     assert_eq!(names(&dir, false, 3), ["damage"]);
     let text = dir.run(&["doctor", "db"]).out;
     assert!(text.contains("esker repair"), "{text}");
     assert_eq!(dir.run(&["doctor", "db", "--quick"]).code, 0);
+}
+
+#[test]
+fn damage_in_the_sample_of_a_larger_store_is_named() {
+    let dir = TestDir::new();
+    let db = open(&dir, &[]);
+    for number in 0..20_000 {
+        db.put(key(number), value(number, 200)).unwrap();
+    }
+    db.flush().unwrap();
+    damage(&dir, db);
+    assert_eq!(names(&dir, false, 3), ["damage"]);
+    assert_eq!(dir.run(&["doctor", "db", "--quick"]).code, 3);
+    // The repair says that the damaged block is lost.
+    assert_eq!(dir.run(&["repair", "db"]).code, 3);
+    assert_eq!(names(&dir, false, 0), [] as [&str; 0]);
 }

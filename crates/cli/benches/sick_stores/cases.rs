@@ -176,27 +176,7 @@ pub const CASES: &[Case] = &[
         more_is_better: false,
         options: &[("policy", "leveled"), ("memtable_size_bytes", "4194304")],
         fill: |patient| load(patient, 800_000, |number| number),
-        work: |patient| overwrites(patient, 800_000, 2).1,
-        ..DEFAULT
-    },
-    Case {
-        finding: "policy against the workload",
-        made_by: "`tiered` without compactions at rest, and only reads",
-        figure: "seeks/s",
-        options: &[
-            ("policy", "tiered"),
-            ("memtable_size_bytes", "4194304"),
-            ("rest_compaction", "false"),
-        ],
-        fill: |patient| {
-            load(patient, 160_000, |number| number);
-            patient.reopen();
-        },
-        work: |patient| {
-            // Each pass has two reads of each key, so that reads are far more than writes.
-            (0..3).for_each(|_| _ = gets(patient, 160_000, |number| number, true));
-            seeks(patient, 160_000, |_| true)
-        },
+        work: |patient| overwrites(patient, 800_000, 1).1,
         ..DEFAULT
     },
     Case {

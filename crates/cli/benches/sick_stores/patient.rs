@@ -112,7 +112,10 @@ impl Patient {
                 let args: Vec<&str> = command.split_whitespace().collect();
                 let output = Patient::run(&args);
                 let text = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success(), "esker {command}: {text}");
+                // A repair that lost something says so by its exit code.
+                let is_done = output.status.success()
+                    || (args[0] == "repair" && output.status.code() == Some(3));
+                assert!(is_done, "esker {command}: {text}");
             } else if let Some((name, value)) = step.split_once('=') {
                 self.options.retain(|(own, _)| own != name);
                 self.options.push((name.into(), value.into()));

@@ -13,7 +13,7 @@ use esker::schema::OPTIONS;
 use esker::{Db, DbIterator, Metrics};
 
 use crate::commands::stats::age;
-use crate::failure::Failure;
+use crate::failure::{CORRUPTION, Failure};
 use crate::store::file_system;
 
 /// Maximum number of keys of the sample.
@@ -129,7 +129,14 @@ pub fn collect(
         live,
         ..Evidence::default()
     };
-    evidence.space = space(db, &evidence.tables)?;
+    let mut damage_in_sample = None;
+    evidence.space = match space(db, &evidence.tables) {
+        Err(failure) if failure.code() == CORRUPTION => {
+            damage_in_sample = Some(failure.message());
+            None
+        }
+        found => found?,
+    };
     if let Some(metrics) = evidence.counters()
         && let Some(problem) = metrics.scrub_problem.clone()
         && evidence.problems.is_empty()
@@ -139,6 +146,9 @@ pub fn collect(
     if let Some(progress) = verify {
         let report = db.verify(progress)?;
         evidence.problems.extend(report.problems.iter().map(ToString::to_string));
+    }
+    if evidence.problems.is_empty() {
+        evidence.problems.extend(damage_in_sample);
     }
     Ok(evidence)
 }

@@ -5,7 +5,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use esker::{ReadOptions, Slice};
+use esker::{ReadOptions, Slice, Snapshot};
 use esker_c::failure::{Failure, Outcome, attempt};
 use esker_c::ffi;
 
@@ -79,6 +79,11 @@ impl Places {
     }
 }
 
+/// Returns a snapshot for the reads of one call, unless their options have one.
+fn moment_of(store: &Store, options: &ReadOptions<'_>) -> Option<Snapshot> {
+    if options.snapshot.is_some() { None } else { store.moment() }
+}
+
 /// Reads keys of one column family.
 fn read_all(
     store: &Store,
@@ -90,7 +95,7 @@ fn read_all(
     if options.snapshot.is_none() && options.fill_cache {
         return Ok(keyspace.multi_get(keys)?.into_iter().map(Ok).collect());
     }
-    let own = options.snapshot.is_none().then(|| store.moment()).flatten();
+    let own = moment_of(store, options);
     let options = if own.is_some() { options.snapshot(own.as_ref()) } else { *options };
     let read = |key: &&[u8]| keyspace.get_with(key, &options).map_err(Failure::from);
     Ok(keys.iter().map(read).collect())
@@ -165,7 +170,7 @@ pub unsafe extern "C" fn rocksdb_multi_get_cf(
             let store = rocksdb_t::open(db)?;
             let options = rocksdb_readoptions_t::of(options)?;
             let _steady = store.steady();
-            let own = options.snapshot.is_none().then(|| store.moment()).flatten();
+            let own = moment_of(store, &options);
             let options = if own.is_some() { options.snapshot(own.as_ref()) } else { options };
             let keys = keys.get()?;
             let families = families_of(families, num_keys)?;

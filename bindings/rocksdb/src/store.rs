@@ -35,7 +35,6 @@ pub const DEFAULT: &str = "default";
 /// A column family of an open store.
 pub struct Family {
     keyspace: Held<Keyspace>,
-    id: u32,
     /// Prefix extractor of the options with which it was opened.
     pub prefix: Option<Arc<Transform>>,
     /// Merge operator of the options with which it was opened.
@@ -51,9 +50,9 @@ impl Family {
         ttl: Option<Duration>,
         access: Access,
     ) -> Arc<Family> {
-        let (prefix, id) = (options.objects.prefix.clone(), keyspace.id());
+        let prefix = options.objects.prefix.clone();
         let keyspace = Held::new(keyspace, access == Access::Follow);
-        Arc::new(Family { keyspace, id, prefix, operator: options.merge_operator(), ttl })
+        Arc::new(Family { keyspace, prefix, operator: options.merge_operator(), ttl })
     }
 
     /// Returns the keyspace.
@@ -82,7 +81,7 @@ impl Family {
 
     /// Returns the number of the column family.
     pub fn id(&self) -> u32 {
-        self.id
+        self.keyspace().id()
     }
 }
 

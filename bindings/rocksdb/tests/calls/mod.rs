@@ -235,19 +235,17 @@ impl Store {
             true => api.rocksdb_optimistictransactiondb_open_column_families,
             false => api.rocksdb_open_column_families,
         };
+        let path = c_text(path);
         // SAFETY: the objects are those of `open_by`.
-        let opened =
+        let mut store =
             Store::open_by(api, names, |options, count, names, of, handles, error| unsafe {
-                open(options, c_text(path).as_ptr(), count, names, of, handles, error)
+                open(options, path.as_ptr(), count, names, of, handles, error)
             })?;
-        if !transactions {
-            return Ok(opened);
+        if transactions {
+            store.owner = store.db;
+            // SAFETY: an open store with transactions.
+            store.db = unsafe { (api.rocksdb_optimistictransactiondb_get_base_db)(store.owner) };
         }
-        // SAFETY: an open store with transactions.
-        let db = unsafe { (api.rocksdb_optimistictransactiondb_get_base_db)(opened.db) };
-        let owner = opened.db;
-        let mut store = opened;
-        (store.owner, store.db) = (owner, db);
         Ok(store)
     }
 

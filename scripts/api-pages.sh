@@ -42,6 +42,7 @@ FILTER
 PROJECT_NAME = Esker
 PROJECT_BRIEF = "Embedded, durable, ordered key-value store"
 INPUT = bindings/c/include/esker.h bindings/c/include/esker.hpp bindings/c/README.md bindings/c/COOKBOOK.md
+USE_MDFILE_AS_MAINPAGE = bindings/c/README.md
 INPUT_FILTER = $out/c/filter
 FILTER_PATTERNS = *.md=$out/c/page-filter
 EXCLUDE_SYMBOLS = esker::detail esker::detail::*

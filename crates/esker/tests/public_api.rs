@@ -16,8 +16,8 @@ use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::internals::{human_bytes, parse_bytes};
 use esker::{
-    Batch, BatchOp, Comparator, Db, ErrorKind, KeyOrder, Metrics, Options, ReadOptions,
-    WriteOptions,
+    Batch, BatchOp, Comparator, Db, ErrorKind, KeyOrder, KeyspaceOptions, Metrics, Options,
+    ReadOptions, WriteOptions,
 };
 
 fn store() -> Db {
@@ -193,6 +193,9 @@ fn snapshot_reads_earlier_content() {
     let found = snapshot.multi_get(&["e", "x", "cc", "a"]).unwrap();
     let found: Vec<_> = found.iter().map(|value| value.as_deref()).collect();
     assert_eq!(found, [Some(b"e".as_slice()), None, None, Some(b"a")]);
+    let at = ReadOptions::default().snapshot(&snapshot).fill_cache(false);
+    let same = db.multi_get_with(&["e", "x", "cc", "a"], &at).unwrap();
+    assert_eq!(same.iter().map(|value| value.as_deref()).collect::<Vec<_>>(), found);
     assert!(snapshot.seqno() < db.snapshot().seqno());
     assert_eq!(format!("{:?}", db.get("cc").unwrap().unwrap()), "b\"new\"");
     assert_eq!(db.metrics().snapshots, 1);
@@ -394,6 +397,48 @@ fn approximate_sizes_add_up_and_are_zero_for_empty_ranges() {
     all.sort_by(|a, b| a.smallest.cmp(&b.smallest));
     assert_eq!(all[0].smallest, b"000000");
     assert_eq!(all.last().unwrap().largest, b"001999");
+}
+
+#[test]
+fn keyspaces_measure_ranges_in_their_key_order_and_read_many_keys_at_a_snapshot() {
+    let db = store();
+    let reverse = KeyspaceOptions::default().key_order(KeyOrder::Reverse);
+    let orders = [("up", KeyspaceOptions::default()), ("down", reverse)];
+    let [up, down] = orders.map(|(name, options)| db.keyspace(name, &options).unwrap());
+    for i in 0..2_000u32 {
+        for keyspace in [&up, &down] {
+            keyspace.put(format!("{i:06}"), [7; 40]).unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    for (keyspace, least, greatest) in [(&up, "", "z"), (&down, "z", "")] {
+        let size = |start: &str, end: &str| keyspace.approximate_size(start, end).unwrap();
+        let (all, half) = (size(least, greatest), size(least, "001000"));
+        assert!(all > 0 && all <= keyspace.size_bytes().unwrap());
+        assert!(half.abs_diff(all / 2) < all / 4, "{half} of {all}");
+        assert_eq!((size(greatest, least), size("001000", "001000")), (0, 0));
+    }
+    let default = db.existing_keyspace("default").unwrap().unwrap();
+    assert_eq!(default.approximate_size("", "z").unwrap(), db.approximate_size("", "z").unwrap());
+    let (snapshot, keys) = (db.snapshot(), ["000001", "none", "000003"]);
+    down.delete("000003").unwrap();
+    db.drop_keyspace("up").unwrap();
+    let at = ReadOptions::default().snapshot(&snapshot).fill_cache(false);
+    let exist = |options: &ReadOptions<'_>| {
+        let found = down.multi_get_with(&keys, options).unwrap();
+        found.iter().map(Option::is_some).collect::<Vec<bool>>()
+    };
+    assert_eq!(exist(&at), [true, false, true]);
+    assert_eq!(exist(&ReadOptions::default()), [true, false, false]);
+    assert_eq!(up.approximate_size("", "z").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(up.multi_get_with(&keys, &at).unwrap_err().kind(), ErrorKind::NotFound);
+    let other = store().snapshot();
+    let foreign = ReadOptions::default().snapshot(&other);
+    assert_eq!(
+        down.multi_get_with(&keys, &foreign).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
 }
 
 #[test]

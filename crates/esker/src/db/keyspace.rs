@@ -356,10 +356,20 @@ impl Keyspace {
     /// Returns the values of many keys as of one moment, in the order of `keys`. See
     /// [`Db::multi_get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        let Some(own) = self.own()? else { return self.db.multi_get(keys) };
+        self.multi_get_with(keys, &ReadOptions::default())
+    }
+
+    /// Does the same as [`Keyspace::multi_get`], at a snapshot or without filling the cache.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions<'_>,
+    ) -> Result<Vec<Option<Slice>>> {
+        let Some(own) = self.own()? else { return self.db.multi_get_with(keys, options) };
+        let at = self.db.moment_of(options)?;
         let stored = |key: &K| own.key(key.as_ref()).as_slice().to_vec();
         let keys: Vec<Vec<u8>> = keys.iter().map(stored).collect();
-        self.db.inner.multi_get_at(Some(own.in_keyspace()), &keys, None)
+        self.db.inner.multi_get_at(Some(own.in_keyspace()), &keys, at, options.fill_cache)
     }
 
     /// Returns whether `key` exists.
@@ -418,6 +428,17 @@ impl Keyspace {
         let Some(own) = self.own()? else { return self.db.inner.main_tree_bytes() };
         let (lo, hi) = (prefix_end(own.state.id - 1), prefix_end(own.state.id));
         self.db.inner.approximate_size(&own.tree, &lo, &hi)
+    }
+
+    /// Returns the approximate number of table bytes that hold the keys of the keyspace in
+    /// `[start, end)`. Data that is only in memory is not counted.
+    ///
+    /// # Errors
+    /// As [`Db::approximate_size`]; `NotFound` when the keyspace was dropped.
+    pub fn approximate_size(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<u64> {
+        let Some(own) = self.own()? else { return self.db.approximate_size(start, end) };
+        let (start, end) = (own.key(start.as_ref()), own.key(end.as_ref()));
+        self.db.inner.approximate_size(&own.tree, start.as_slice(), end.as_slice())
     }
 
     /// Checks that the keyspace has these options.

@@ -313,7 +313,16 @@ impl Db {
     /// # Errors
     /// The same as [`Db::get`], when any of the keys cannot be read. No value is returned then.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.inner.multi_get_at(None, keys, None)
+        self.inner.multi_get_at(None, keys, None, true)
+    }
+
+    /// Does the same as [`Db::multi_get`], at a snapshot or without filling the cache.
+    pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions<'_>,
+    ) -> Result<Vec<Option<Slice>>> {
+        self.inner.multi_get_at(None, keys, self.moment_of(options)?, options.fill_cache)
     }
 
     /// Returns whether `key` exists.

@@ -158,13 +158,14 @@ impl DbInner {
         of: Option<InKeyspace<'_>>,
         keys: &[K],
         at: Option<Moment>,
+        fill_cache: bool,
     ) -> Result<Vec<Option<Slice>>> {
         self.check_open()?;
         let view = self.read_state.load();
         let Some(view) = state_of(&view, of) else {
             return Ok(keys.iter().map(|_| None).collect());
         };
-        let lookup = self.lookup(of, at, true, None);
+        let lookup = self.lookup(of, at, fill_cache, None);
         if perf::is_watched() && perf::is_mine() {
             let get = |key: &K| lookup.get_counted(view, key.as_ref(), &mut Found::pin);
             return keys.iter().map(get).collect();

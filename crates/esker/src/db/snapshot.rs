@@ -50,7 +50,7 @@ impl Snapshot {
 
     /// Returns the values of many keys, in the order of `keys`; see [`crate::Db::multi_get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.inner.multi_get_at(None, keys, Some(self.moment))
+        self.inner.multi_get_at(None, keys, Some(self.moment), true)
     }
 
     /// Returns whether `key` exists in the snapshot.

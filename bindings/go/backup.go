@@ -31,7 +31,11 @@ type BackupInfo struct {
 	Tables, SizeBytes uint64
 	// Created is the time of its creation; zero if unknown.
 	Created time.Time
-	// Problem is why the identity of its store could not be read; empty if it could.
+	// StoreID is the identity of the store that was backed up ([DB.StoreID]), StorePath its directory
+	// at that time; 0 and empty if they are unknown.
+	StoreID   uint64
+	StorePath string
+	// Problem is why the time and the store could not be read; empty if they could.
 	Problem string
 }
 

@@ -95,18 +95,18 @@ static void visit_name(void *state, const uint8_t *text, size_t len) {
 	eskerGoVisitName((uintptr_t)state, (void *)text, len);
 }
 
-static void visit_backup(void *state, uint64_t number, const char *path, uint64_t tables,
-		uint64_t bytes, int64_t created_ms, const char *problem) {
-	eskerGoVisitBackup((uintptr_t)state, number, (char *)path, tables, bytes, created_ms,
-		(char *)problem);
+static void visit_backup(void *state, const esker_backup_info_t *backup) {
+	eskerGoVisitBackup((uintptr_t)state, (esker_backup_info_t *)backup);
 }
 
 int32_t esker_go_set_comparator(esker_options_t *options, uintptr_t state, char **message) {
-	return esker_options_set_comparator(options, (void *)state, destroy, compare, name, message);
+	return esker_options_set_comparator(options, (void *)state, destroy, compare, 0, name,
+		message);
 }
 
 int32_t esker_go_add_comparator(esker_options_t *options, uintptr_t state, char **message) {
-	return esker_options_add_comparator(options, (void *)state, destroy, compare, name, message);
+	return esker_options_add_comparator(options, (void *)state, destroy, compare, 0, name,
+		message);
 }
 
 int32_t esker_go_add_merge_operator(esker_options_t *options, uintptr_t state, uint8_t partial,

@@ -236,20 +236,20 @@ func eskerGoVisitName(state C.uintptr_t, text unsafe.Pointer, n C.size_t) {
 }
 
 //export eskerGoVisitBackup
-func eskerGoVisitBackup(state C.uintptr_t, number C.uint64_t, path *C.char, tables C.uint64_t,
-	size C.uint64_t, createdMs C.int64_t, problem *C.char) {
+func eskerGoVisitBackup(state C.uintptr_t, backup *C.esker_backup_info_t) {
 	backups := cgo.Handle(state).Value().(*[]BackupInfo)
+	// C.GoString of a null pointer is an empty text.
 	info := BackupInfo{
-		Number:    uint64(number),
-		Path:      C.GoString(path),
-		Tables:    uint64(tables),
-		SizeBytes: uint64(size),
+		Number:    uint64(backup.number),
+		Path:      C.GoString(backup.path),
+		Tables:    uint64(backup.tables),
+		SizeBytes: uint64(backup.table_bytes),
+		StoreID:   uint64(backup.store_id),
+		StorePath: C.GoString(backup.store_path),
+		Problem:   C.GoString(backup.problem),
 	}
-	if createdMs >= 0 {
-		info.Created = timeOfMs(uint64(createdMs))
-	}
-	if problem != nil {
-		info.Problem = C.GoString(problem)
+	if backup.created_ms >= 0 {
+		info.Created = timeOfMs(uint64(backup.created_ms))
 	}
 	*backups = append(*backups, info)
 }

@@ -55,6 +55,8 @@ const (
 	EventKeyspaceDropped EventKind = C.ESKER_EVENT_KEYSPACE_DROPPED
 	// EventClosed: the store is being closed; the last event. Err if that failed.
 	EventClosed EventKind = C.ESKER_EVENT_CLOSED
+	// EventSlotDropped: a slot of the change feed keeps no logs any more. Name, Cause.
+	EventSlotDropped EventKind = C.ESKER_EVENT_SLOT_DROPPED
 )
 
 // An Event is an event of a store. Its kind tells which fields it has. It may be kept.
@@ -64,7 +66,7 @@ type Event struct {
 	Text string
 	// Err is the failure, an *Error, or nil.
 	Err error
-	// Name is the name of a keyspace or of a job, NewName the new name of a keyspace.
+	// Name is the name of a keyspace, of a slot or of a job, NewName the new name of a keyspace.
 	Name, NewName string
 	// Cause is why it happened, Clears what ends a stall.
 	Cause, Clears string

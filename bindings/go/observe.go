@@ -140,8 +140,8 @@ type PerfContext struct {
 // Perf runs call and returns what its calls of this package cost, over all stores. Only the calls
 // that it makes on its own goroutine count, so not those of goroutines that it starts, nor those that
 // take a context which can end. The goroutine stays on one thread meanwhile, because the C library
-// counts for each thread. A Perf within call ends the counting of the outer one. Counting slows gets
-// down a little.
+// counts for each thread. The calls of a Perf within call count for both. Counting slows gets down a
+// little.
 func Perf(call func()) PerfContext {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

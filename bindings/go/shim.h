@@ -103,12 +103,13 @@ static inline esker_go_value esker_go_get(const esker_db_t *db, const esker_keys
 }
 
 static inline esker_go_value esker_go_get_with_expiry(const esker_db_t *db,
-		const esker_keyspace_t *keyspace, const uint8_t *key, size_t key_len) {
+		const esker_keyspace_t *keyspace, const esker_snapshot_t *snapshot, const uint8_t *key,
+		size_t key_len) {
 	esker_go_value value = {0};
 	value.code = keyspace == NULL
-		? esker_get_with_expiry(db, key, key_len, &value.copy, &value.len, &value.expires_ms,
-			&value.message)
-		: esker_keyspace_get_with_expiry(keyspace, key, key_len, &value.copy, &value.len,
+		? esker_get_with_expiry(db, snapshot, key, key_len, &value.copy, &value.len,
+			&value.expires_ms, &value.message)
+		: esker_keyspace_get_with_expiry(keyspace, snapshot, key, key_len, &value.copy, &value.len,
 			&value.expires_ms, &value.message);
 	value.found = value.copy != NULL;
 	return value;
@@ -117,19 +118,9 @@ static inline esker_go_value esker_go_get_with_expiry(const esker_db_t *db,
 static inline esker_go_done esker_go_has(const esker_db_t *db, const esker_keyspace_t *keyspace,
 		const esker_snapshot_t *snapshot, const uint8_t *key, size_t key_len) {
 	esker_go_done done = {0};
-	if (snapshot != NULL) {
-		esker_go_value value = {0};
-		// A value that does not fit into no bytes would be copied: a null function is no option.
-		value = esker_go_get(db, keyspace, snapshot, 1, key, key_len, NULL, 0);
-		free(value.copy);
-		done.message = value.message;
-		done.code = value.code;
-		done.flag = value.found;
-		return done;
-	}
 	done.code = keyspace == NULL
-		? esker_contains(db, key, key_len, &done.flag, &done.message)
-		: esker_keyspace_contains(keyspace, key, key_len, &done.flag, &done.message);
+		? esker_contains(db, snapshot, key, key_len, &done.flag, &done.message)
+		: esker_keyspace_contains(keyspace, snapshot, key, key_len, &done.flag, &done.message);
 	return done;
 }
 
@@ -147,20 +138,10 @@ static inline esker_go_done esker_go_multi_get(const esker_db_t *db,
 		keys[i] = packed;
 		packed += lens[i];
 	}
-	if (snapshot == NULL) {
-		done.code = keyspace == NULL
-			? esker_multi_get(db, count, keys, lens, values, value_lens, &done.message)
-			: esker_keyspace_multi_get(keyspace, count, keys, lens, values, value_lens,
-				&done.message);
-	} else if (keyspace == NULL) {
-		done.code = esker_snapshot_multi_get(snapshot, count, keys, lens, values, value_lens,
+	done.code = keyspace == NULL
+		? esker_multi_get(db, snapshot, 1, count, keys, lens, values, value_lens, &done.message)
+		: esker_keyspace_multi_get(keyspace, snapshot, 1, count, keys, lens, values, value_lens,
 			&done.message);
-	} else {
-		for (size_t i = 0; i < count && done.code == ESKER_OK; i++) {
-			done.code = esker_keyspace_get(keyspace, snapshot, keys[i], lens[i], &values[i],
-				&value_lens[i], &done.message);
-		}
-	}
 	free(keys);
 	return done;
 }

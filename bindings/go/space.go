@@ -204,13 +204,13 @@ func (r *reader) Has(key []byte) (bool, error) {
 
 // GetWithExpiry returns the value of key and the time at which the pair expires; the zero time if
 // it does not expire.
-func (s *space) GetWithExpiry(key []byte) (value []byte, expires time.Time, found bool, err error) {
-	keyspace, _, err := s.handles()
+func (r *reader) GetWithExpiry(key []byte) (value []byte, expires time.Time, found bool, err error) {
+	keyspace, snapshot, err := r.handles()
 	if err != nil {
 		return nil, time.Time{}, false, err
 	}
-	got := C.esker_go_get_with_expiry(s.c, keyspace, ptr(key), n(key))
-	s.leave()
+	got := C.esker_go_get_with_expiry(r.c, keyspace, snapshot, ptr(key), n(key))
+	r.leave()
 	if got.code != C.ESKER_OK || got.found == 0 {
 		return nil, time.Time{}, false, failed(got.code, got.message)
 	}
@@ -221,8 +221,7 @@ func (s *space) GetWithExpiry(key []byte) (value []byte, expires time.Time, foun
 }
 
 // MultiGet returns the values of keys, in their order; nil for a missing key, and empty for an
-// empty value. It reads all keys as of one moment, and faster than single gets, except in a keyspace
-// of a snapshot.
+// empty value. It reads all keys as of one moment, and faster than single gets.
 func (r *reader) MultiGet(keys [][]byte) ([][]byte, error) {
 	if len(keys) == 0 {
 		return nil, nil

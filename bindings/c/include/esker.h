@@ -188,6 +188,9 @@
 // The store is being closed: the last event; if that failed, `error` and `error_code`.
 #define ESKER_EVENT_CLOSED 17
 
+// A slot of the change feed keeps no logs any more: `name`, `cause`. Its next use fails.
+#define ESKER_EVENT_SLOT_DROPPED 18
+
 // Kind of a change: `key` was set to `value`, until the time `expires_ms`.
 #define ESKER_CHANGE_PUT 1
 
@@ -316,10 +319,13 @@ typedef int (*esker_compare_t)(void*, const char*, size_t, const char*, size_t);
 // Returns the name, which lives as long as the state.
 typedef const char *(*esker_name_t)(void*);
 
-// Creates a filter over keys, allocated with `malloc`, and stores its length.
+// Creates the filter of a table: state, the keys, their lengths, the number of keys, and the place for
+// the length of the filter. Returns the filter, allocated with `malloc`, and stores its length. See
+// `esker_options_set_filter`.
 typedef char *(*esker_create_filter_t)(void*, const char*const *, const size_t*, int, size_t*);
 
-// Returns whether a filter may contain a key; 0 means that it does not.
+// Returns whether a filter may contain a key: state, key, its length, filter, its length. 0 means that
+// it does not contain the key; any other value that it may.
 typedef uint8_t (*esker_may_match_t)(void*, const char*, size_t, const char*, size_t);
 
 // Makes the value of a key: state, key, its length, the existing value (NULL if the key does not
@@ -373,15 +379,28 @@ typedef void (*esker_visit_delete_t)(void*, const uint8_t*, size_t);
 // Receives a range deletion: state, start (inclusive), its length, end (exclusive), its length.
 typedef void (*esker_visit_delete_range_t)(void*, const uint8_t*, size_t, const uint8_t*, size_t);
 
-// Receives an operation: state, number of its keyspace, its kind (`ESKER_OPERATION_PUT` and so
-// on), the key or start, its length, the value, end or operand (NULL for a delete), its length.
-typedef void (*esker_visit_operation_t)(void*,
-                                        uint32_t,
-                                        int32_t,
-                                        const uint8_t*,
-                                        size_t,
-                                        const uint8_t*,
-                                        size_t);
+// An operation of a batch, from `esker_batch_visit_keyspaces`. The buffers are valid during the
+// call. Later versions may add fields at the end.
+typedef struct {
+  // `ESKER_OPERATION_PUT` and so on.
+  int32_t kind;
+  // Number of the keyspace (`esker_keyspace_id`); 0 is the keyspace `default`.
+  uint32_t keyspace;
+  // The key, or the start of a range.
+  const uint8_t *key;
+  // Length of the key.
+  size_t key_len;
+  // The value, the operand or the end of a range; NULL for a delete.
+  const uint8_t *value;
+  // Length of the value.
+  size_t value_len;
+  // Time to live of an `ESKER_OPERATION_PUT_WITH_TTL`, in milliseconds from the write of the
+  // batch on; `ESKER_NEVER_MS` for every other kind.
+  uint64_t ttl_ms;
+} esker_operation_t;
+
+// Receives an operation: state, operation.
+typedef void (*esker_visit_operation_t)(void*, const esker_operation_t*);
 
 // Receives a value: state, value, value length. The value is valid only during the call.
 typedef void (*esker_visit_value_t)(void*, const uint8_t*, size_t);
@@ -390,17 +409,33 @@ typedef void (*esker_visit_value_t)(void*, const uint8_t*, size_t);
 // only during the call.
 typedef void (*esker_visit_name_t)(void*, const uint8_t*, size_t);
 
-// Receives a backup: state, its number, its directory, the number of its tables, their size in
-// bytes, the time of its creation in milliseconds since 1970 (-1 if unknown), and the reason if
-// the identity of its store could not be read, else NULL. The texts are valid only during the
-// call.
-typedef void (*esker_visit_backup_t)(void*,
-                                     uint64_t,
-                                     const char*,
-                                     uint64_t,
-                                     uint64_t,
-                                     int64_t,
-                                     const char*);
+// A backup, from `esker_backups`. The texts are valid during the call. Later versions may add fields
+// at the end.
+typedef struct {
+  // Number of the backup in its directory.
+  uint64_t number;
+  // Directory of the backup, which is a store.
+  const char *path;
+  // Number of its tables, also of those that other backups share.
+  uint64_t tables;
+  // Size of these tables, in bytes.
+  uint64_t table_bytes;
+  // Time of its creation, in milliseconds since 1970, by the clock of the machine that made it;
+  // -1 if it is unknown because of the `problem`.
+  int64_t created_ms;
+  // 1 if the store of the backup is known, 0 if not, because of the `problem`.
+  uint8_t has_store;
+  // Identity of the store that was backed up (`esker_store_id`); 0 if it is unknown.
+  uint64_t store_id;
+  // Directory of the store that was backed up, at that time; NULL if it is unknown.
+  const char *store_path;
+  // Why the identity of the store and the time could not be read; NULL if they could. The content
+  // of the backup may be intact: a restore checks it.
+  const char *problem;
+} esker_backup_info_t;
+
+// Receives a backup: state, backup.
+typedef void (*esker_visit_backup_t)(void*, const esker_backup_info_t*);
 
 // An event of a store. Its kind tells which fields it has; the others are 0 or NULL. The texts are
 // valid during the call. Later versions may add fields at the end.
@@ -413,7 +448,7 @@ typedef struct {
   const char *text;
   // Message of the failure.
   const char *error;
-  // Name of a keyspace or of a job.
+  // Name of a keyspace, of a slot or of a job.
   const char *name;
   // New name of a keyspace.
   const char *new_name;
@@ -681,13 +716,19 @@ int32_t esker_options_set(esker_options_t *options,
 // unknown name.
 char *esker_options_get(const esker_options_t *options, const char *name);
 
-// Sets the key order to `compare`, which returns a negative number, zero or a positive number. The
-// order of a given name must never change. Each call, which may come from any thread, receives
-// `state`. `destructor`, which may be NULL, receives `state` at the end, also if this call fails.
+// Sets the key order of the keyspace `default` to `compare`, which returns a negative number, zero or
+// a positive number. The order of a given name must never change. Each call, which may come from any
+// thread, receives `state`. `destructor`, which may be NULL, receives `state` at the end, also if this
+// call fails.
+//
+// `equal_is_identical` other than 0 promises that keys that compare as equal always have the same
+// bytes. Then tables get Bloom filters, which make gets of missing keys and of keys in deep levels
+// cheaper. With 0, which is always right, they get none. A wrong promise loses keys for reads.
 int32_t esker_options_set_comparator(esker_options_t *options,
                                      void *state,
                                      esker_destructor_t destructor,
                                      esker_compare_t compare,
+                                     uint8_t equal_is_identical,
                                      esker_name_t name,
                                      char **message);
 
@@ -699,11 +740,48 @@ int32_t esker_options_add_comparator(esker_options_t *options,
                                      void *state,
                                      esker_destructor_t destructor,
                                      esker_compare_t compare,
+                                     uint8_t equal_is_identical,
                                      esker_name_t name,
                                      char **message);
 
-// Replaces the Bloom filter by the caller's filter functions. `create` returns memory allocated
-// with `malloc`. `may_match` must not return 0 for a key in the filter.
+// Sets the key order of the keyspace `default` by its name: `esker.bytewise` (the default),
+// `esker.reverse`, or the name of a comparator that was added to these options before
+// (`esker_options_add_comparator`). A store keeps the order of its creation: an opening with another
+// one fails with `ESKER_INCOMPATIBLE`. Fails with `ESKER_INVALID_ARGUMENT` for any other name.
+int32_t esker_options_set_key_order(esker_options_t *options,
+                                    const char *name,
+                                    char **message);
+
+// Replaces the Bloom filters of new tables by filters of the caller, in all keyspaces. Default: Bloom
+// filters with the option `filter_bits_per_key`, which has no effect then.
+//
+// `create` makes the filter of a table that is written. It gets `state`, an array of the keys of the
+// table, an array of their lengths in bytes, the number of keys, and a place for the length of the
+// filter, which holds 0. The keys are distinct and in key order, and those that the table deletes are
+// among them; the number is 0 if the table only has range deletions. It returns the filter,
+// allocated with `malloc`, and stores its length in bytes. The library copies and frees it. A filter
+// without bytes may be NULL. A filter stays in memory while its table is open; 10 bits per key are
+// usual.
+//
+// `may_match` gets `state`, a key, its length in bytes, a filter that `create` has made, and its
+// length. It returns 0 if the key is not among the keys of the filter, and a get then does not read
+// the table; any other value means that the key may be among them. If it returns 0 for one of the
+// keys, gets do not find that key, and `esker_verify` reports damage. It must allow a filter without
+// bytes, if `create` makes such ones.
+//
+// The keys of a keyspace other than `default` have four bytes before them, in both functions: the
+// same for all keys of the keyspace, and others for each keyspace.
+//
+// `name` returns a permanent name of the format of the filters, which each table keeps. At an opening
+// with functions of another name, or with none, a table with a filter of the caller is read as if it
+// may have every key. Bloom filters of existing tables are used in any case.
+//
+// The functions are called from any thread, by several at once. They must return, must not throw or
+// jump out, and must not use the store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Their
+// arguments are valid only during the call. `destructor`, which may be NULL, receives `state` once:
+// after the options and every store that was opened with them are freed, from any thread, or at once
+// if this call fails. Fails with `ESKER_INVALID_ARGUMENT` if `create`, `may_match` or `name` is NULL,
+// or `name` returns NULL. A later call replaces the functions of an earlier one.
 int32_t esker_options_set_filter(esker_options_t *options,
                                  void *state,
                                  esker_destructor_t destructor,
@@ -827,7 +905,8 @@ int32_t esker_compact_range(const esker_db_t *db,
                             char **message);
 
 // Sets `*size_bytes` to the approximate size of the keys from `start` (inclusive) to `end`
-// (exclusive) in the tables, in bytes.
+// (exclusive) in the tables, in bytes. Data that is only in memory is not counted. It is 0 if `end`
+// is not after `start`. `esker_keyspace_approximate_size` does so for another keyspace than `default`.
 int32_t esker_approximate_size(const esker_db_t *db,
                                const uint8_t *start,
                                size_t start_len,
@@ -989,15 +1068,18 @@ int32_t esker_batch_append(esker_batch_t *batch, const esker_batch_t *other, cha
 
 // Calls a function for every operation, in order. With a NULL function, operations of its kind are
 // skipped, and merges always are. `put` also receives the puts of pairs that expire. The functions
-// do not learn the keyspace of an operation; see `esker_batch_visit_keyspaces`.
+// do not learn the keyspace of an operation, nor a time to live, so what they build is not always an
+// equal batch; `esker_batch_visit_keyspaces` passes all of an operation.
 void esker_batch_iterate(const esker_batch_t *batch,
                          void *state,
                          esker_visit_put_t put,
                          esker_visit_delete_t deleted,
                          esker_visit_delete_range_t range_deleted);
 
-// Calls `visit` for every operation, in order, with the number of its keyspace
-// (`esker_keyspace_id`). Does nothing if `visit` is NULL.
+// Calls `visit` for every operation, in order. A put into a keyspace with a time to live is an
+// `ESKER_OPERATION_PUT_WITH_TTL`, and a put with the time to live `ESKER_NEVER_MS` an
+// `ESKER_OPERATION_PUT`. Does nothing if `batch` or `visit` is NULL. `visit` must not change the
+// batch.
 void esker_batch_visit_keyspaces(const esker_batch_t *batch,
                                  void *state,
                                  esker_visit_operation_t visit);
@@ -1019,6 +1101,17 @@ int32_t esker_get(const esker_db_t *db,
                   size_t *value_len,
                   char **message);
 
+// Does the same as `esker_get`. With `fill_cache` 0, the read inserts no blocks into the cache, so
+// that a read of rarely used pairs evicts no others.
+int32_t esker_get_with(const esker_db_t *db,
+                       const esker_snapshot_t *snapshot,
+                       uint8_t fill_cache,
+                       const uint8_t *key,
+                       size_t key_len,
+                       uint8_t **value,
+                       size_t *value_len,
+                       char **message);
+
 // Reads the value of a key and passes it to `visit` without a copy. It is not called if the key
 // is missing. With `fill_cache` 0, the read inserts no blocks into the cache.
 int32_t esker_get_visit(const esker_db_t *db,
@@ -1030,11 +1123,14 @@ int32_t esker_get_visit(const esker_db_t *db,
                         esker_visit_value_t visit,
                         char **message);
 
-// Reads the values of `count` keys as of one moment. `keys` and `key_lens` have the keys. `values`
-// and `value_lens` have `count` places each. A place gets a copy of the value, which must be freed
-// with `esker_free`, or NULL if the key is missing. A failed call sets every place to NULL, unless
-// one of the last two arrays is NULL.
+// Reads the values of `count` keys as of one moment: the present one, or that of `snapshot` if that
+// is not NULL. With `fill_cache` 0, the reads insert no blocks into the cache. `keys` and `key_lens`
+// have the keys. `values` and `value_lens` have `count` places each. A place gets a copy of the
+// value, which must be freed with `esker_free`, or NULL if the key is missing. A failed call sets
+// every place to NULL, unless one of the last two arrays is NULL.
 int32_t esker_multi_get(const esker_db_t *db,
+                        const esker_snapshot_t *snapshot,
+                        uint8_t fill_cache,
                         size_t count,
                         const uint8_t *const *keys,
                         const size_t *key_lens,
@@ -1042,18 +1138,10 @@ int32_t esker_multi_get(const esker_db_t *db,
                         size_t *value_lens,
                         char **message);
 
-// Does the same as `esker_multi_get`, at the moment of a snapshot. After the store was closed, it
-// fails with `ESKER_CLOSED`.
-int32_t esker_snapshot_multi_get(const esker_snapshot_t *snapshot,
-                                 size_t count,
-                                 const uint8_t *const *keys,
-                                 const size_t *key_lens,
-                                 uint8_t **values,
-                                 size_t *value_lens,
-                                 char **message);
-
-// Sets `*found` to 1 if the store has the key, else to 0.
+// Sets `*found` to 1 if the store has the key now, or has it in `snapshot` if that is not NULL, else
+// to 0.
 int32_t esker_contains(const esker_db_t *db,
+                       const esker_snapshot_t *snapshot,
                        const uint8_t *key,
                        size_t key_len,
                        uint8_t *found,
@@ -1218,9 +1306,11 @@ int32_t esker_keyspace_rename(const esker_db_t *db,
 
 // Drops the keyspace `name` with all its keys. The space is freed in the background. Existing
 // iterators go on; every other use of its handles fails with `ESKER_NOT_FOUND`, except
-// `esker_keyspace_name`, `esker_keyspace_id` and `esker_keyspace_close`. The keyspace `default`
-// cannot be dropped.
-int32_t esker_keyspace_drop(const esker_db_t *db, const char *name, char **message);
+// `esker_keyspace_close` and the functions that return its name, its number, its tree, its key order
+// and its own options. The keyspace `default` cannot be dropped.
+int32_t esker_keyspace_drop(const esker_db_t *db,
+                            const char *name,
+                            char **message);
 
 // Returns the name of a keyspace, which must be freed with `esker_free`; NULL for NULL.
 char *esker_keyspace_name(const esker_keyspace_t *keyspace);
@@ -1228,6 +1318,21 @@ char *esker_keyspace_name(const esker_keyspace_t *keyspace);
 // Returns the number of a keyspace in its store, which no other keyspace ever has; 0 for the
 // keyspace `default` and for NULL.
 uint32_t esker_keyspace_id(const esker_keyspace_t *keyspace);
+
+// Returns the name of the key order of a keyspace, which must be freed with `esker_free`; NULL for
+// NULL.
+char *esker_keyspace_key_order(const esker_keyspace_t *keyspace);
+
+// Returns the options that a keyspace got when it was created, `name=value` a line, by name: what
+// `esker_keyspace_options_set` takes to make an equal keyspace, besides the key order. The other
+// options are the store's. The text is empty for the keyspace `default`. It must be freed with
+// `esker_free`; NULL for NULL.
+char *esker_keyspace_own_options(const esker_keyspace_t *keyspace);
+
+// Returns the number of the tree that holds the keys of a keyspace, as in `esker_event_t`. Keyspaces
+// with the same key order and the same options share a tree. 0 is the tree of the keyspace `default`
+// alone; 0 for NULL.
+uint32_t esker_keyspace_tree(const esker_keyspace_t *keyspace);
 
 // Sets a key of a keyspace to a value.
 int32_t esker_keyspace_put(const esker_keyspace_t *keyspace,
@@ -1277,6 +1382,17 @@ int32_t esker_keyspace_get(const esker_keyspace_t *keyspace,
                            size_t *value_len,
                            char **message);
 
+// Does the same as `esker_keyspace_get`. With `fill_cache` 0, the read inserts no blocks into the
+// cache.
+int32_t esker_keyspace_get_with(const esker_keyspace_t *keyspace,
+                                const esker_snapshot_t *snapshot,
+                                uint8_t fill_cache,
+                                const uint8_t *key,
+                                size_t key_len,
+                                uint8_t **value,
+                                size_t *value_len,
+                                char **message);
+
 // Reads the value of a key of a keyspace and passes it to `visit` without a copy. The arguments
 // after `keyspace` are those of `esker_get_visit`.
 int32_t esker_keyspace_get_visit(const esker_keyspace_t *keyspace,
@@ -1288,11 +1404,11 @@ int32_t esker_keyspace_get_visit(const esker_keyspace_t *keyspace,
                                  esker_visit_value_t visit,
                                  char **message);
 
-// Reads the values of `count` keys of a keyspace as of one moment. `keys` and `key_lens` have the
-// keys. `values` and `value_lens` have `count` places each. A place gets a copy of the value,
-// which must be freed with `esker_free`, or NULL if the key is missing. A failed call sets every
-// place to NULL, unless one of the last two arrays is NULL.
+// Reads the values of `count` keys of a keyspace as of one moment. The arguments after `keyspace` are
+// those of `esker_multi_get`.
 int32_t esker_keyspace_multi_get(const esker_keyspace_t *keyspace,
+                                 const esker_snapshot_t *snapshot,
+                                 uint8_t fill_cache,
                                  size_t count,
                                  const uint8_t *const *keys,
                                  const size_t *key_lens,
@@ -1300,8 +1416,10 @@ int32_t esker_keyspace_multi_get(const esker_keyspace_t *keyspace,
                                  size_t *value_lens,
                                  char **message);
 
-// Sets `*found` to 1 if a keyspace has the key, else to 0.
+// Sets `*found` to 1 if a keyspace has the key now, or has it in `snapshot` if that is not NULL,
+// else to 0.
 int32_t esker_keyspace_contains(const esker_keyspace_t *keyspace,
+                                const esker_snapshot_t *snapshot,
                                 const uint8_t *key,
                                 size_t key_len,
                                 uint8_t *found,
@@ -1334,6 +1452,17 @@ int32_t esker_keyspace_compact_range(const esker_keyspace_t *keyspace,
 int32_t esker_keyspace_size_bytes(const esker_keyspace_t *keyspace,
                                   uint64_t *size_bytes,
                                   char **message);
+
+// Sets `*size_bytes` to the approximate size of the keys of a keyspace from `start` (inclusive) to
+// `end` (exclusive), in its key order, in the tables, in bytes. Data that is only in memory is not
+// counted. It is 0 if `end` is not after `start`.
+int32_t esker_keyspace_approximate_size(const esker_keyspace_t *keyspace,
+                                        const uint8_t *start,
+                                        size_t start_len,
+                                        const uint8_t *end,
+                                        size_t end_len,
+                                        uint64_t *size_bytes,
+                                        char **message);
 
 // Merges an operand into the value of a key, by the merge operator of the store
 // (`esker_options_set_merge_operator`). The call writes only the operand; reads, flushes and
@@ -1440,11 +1569,13 @@ int32_t esker_keyspace_touch(const esker_keyspace_t *keyspace,
                              uint8_t *found,
                              char **message);
 
-// Reads the value of a key and the time at which the pair expires. Sets `*value` to a copy, which
-// must be freed with `esker_free`, or to NULL if the key is missing, and `*expires_ms` to the time
-// in milliseconds since 1970, or to `ESKER_NEVER_MS` if the pair does not expire or the key is
-// missing.
+// Reads the value of a key and the time at which the pair expires: now, or in `snapshot` if that is
+// not NULL. Sets `*value` to a copy, which must be freed with `esker_free`, or to NULL if the key is
+// missing, and `*expires_ms` to the time in milliseconds since 1970, or to `ESKER_NEVER_MS` if the
+// pair does not expire or the key is missing. A pair that has expired since the snapshot was taken
+// is not missing in it.
 int32_t esker_get_with_expiry(const esker_db_t *db,
+                              const esker_snapshot_t *snapshot,
                               const uint8_t *key,
                               size_t key_len,
                               uint8_t **value,
@@ -1455,6 +1586,7 @@ int32_t esker_get_with_expiry(const esker_db_t *db,
 // Reads the value of a key of a keyspace and the time at which the pair expires; see
 // `esker_get_with_expiry`.
 int32_t esker_keyspace_get_with_expiry(const esker_keyspace_t *keyspace,
+                                       const esker_snapshot_t *snapshot,
                                        const uint8_t *key,
                                        size_t key_len,
                                        uint8_t **value,
@@ -1880,14 +2012,19 @@ int32_t esker_store_id(const esker_db_t *db, uint64_t *id, char **message);
 // `ESKER_INVALID_ARGUMENT` in a store with threads.
 int32_t esker_run_one_job(const esker_db_t *db, uint8_t *ran, char **message);
 
-// Switches the counting of this thread's calls on (`on` other than 0) or off. Switching it on sets
-// its counts to 0. It is off in a new thread.
+// Begins to count this thread's calls, with counts of 0 (`on` other than 0), or ends that. A thread
+// does not count at first.
+//
+// The calls nest: each one with an `on` other than 0 begins a part of the program that counts, and
+// needs one with 0, which ends the innermost part. The thread counts until the outermost part has
+// ended. Each part counts all that happens in it, also in inner parts, and whatever these take. A
+// call with 0 without such a part has no effect.
 void esker_perf_enable(uint8_t on);
 
-// Returns the counts of this thread's calls since the last call of this function, or since
-// `esker_perf_enable`, and sets them to 0: lines of a name, a space and a number, such as
-// `cache_hits 12`. The names are those of Rust's `PerfContext`. The text must be freed with
-// `esker_free`.
+// Returns the counts of this thread's calls since the last call of this function in the innermost
+// part (`esker_perf_enable`), or since the part began, and sets them to 0: lines of a name, a space
+// and a number, such as `cache_hits 12`. All are 0 if the thread does not count. The names are those
+// of Rust's `PerfContext`. The text must be freed with `esker_free`.
 char *esker_perf_take(void);
 
 // Sets `*changes` to the change feed after position `from`: the committed batches after it; 0 for

@@ -367,18 +367,31 @@ public:
         return *this;
     }
 
-    // Sets the key order. `compare` returns a negative number, zero or a positive number, from any
-    // thread, and must not throw: an exception ends the program. The order of a name must never
-    // change.
+    // Sets the key order of the keyspace `default`. `compare` returns a negative number, zero or a
+    // positive number, from any thread, and must not throw: an exception ends the program. The order
+    // of a name must never change. `equal_is_identical` promises that keys that compare as equal
+    // always have the same bytes: tables then get Bloom filters.
     Options& set_comparator(std::string name,
-                            std::function<int(std::string_view, std::string_view)> compare) {
-        return add_comparator(esker_options_set_comparator, std::move(name), std::move(compare));
+                            std::function<int(std::string_view, std::string_view)> compare,
+                            bool equal_is_identical = false) {
+        return add_comparator(esker_options_set_comparator, std::move(name), std::move(compare),
+                              equal_is_identical);
     }
 
-    // Adds a key order that keyspaces may have.
+    // Adds a key order that keyspaces may have, as `set_comparator`.
     Options& add_comparator(std::string name,
-                            std::function<int(std::string_view, std::string_view)> compare) {
-        return add_comparator(esker_options_add_comparator, std::move(name), std::move(compare));
+                            std::function<int(std::string_view, std::string_view)> compare,
+                            bool equal_is_identical = false) {
+        return add_comparator(esker_options_add_comparator, std::move(name), std::move(compare),
+                              equal_is_identical);
+    }
+
+    // Sets the key order of the keyspace `default` by its name: "esker.bytewise" (the default),
+    // "esker.reverse", or a comparator that was added before. A store keeps the order of its creation.
+    // Throws `Error` with `Code::invalid_argument` for any other name.
+    Options& set_key_order(const std::string& name) {
+        detail::call(esker_options_set_key_order, handle_.get(), name.c_str());
+        return *this;
     }
 
     // Adds a merge operator under a permanent name. `full` makes a value of the key, the existing
@@ -541,11 +554,13 @@ private:
 
     template <class Function>
     Options& add_comparator(Function function, std::string name,
-                            std::function<int(std::string_view, std::string_view)> compare) {
+                            std::function<int(std::string_view, std::string_view)> compare,
+                            bool equal_is_identical) {
         auto* state = new detail::Comparing{std::move(name), std::move(compare)};
         // The library frees the state, also if the call fails.
         detail::call(function, handle_.get(), static_cast<void*>(state),
                      &detail::destroy_state<detail::Comparing>, &Options::compare,
+                     static_cast<uint8_t>(equal_is_identical),
                      &detail::name_of<detail::Comparing>);
         return *this;
     }
@@ -694,7 +709,7 @@ private:
 struct ReadOptions {
     // Null: the current state.
     const Snapshot* snapshot = nullptr;
-    // Whether blocks that are read go to the cache.
+    // Whether blocks that are read go to the cache. `contains` and `get_with_expiry` always fill it.
     bool fill_cache = true;
 
     // The C handle of the snapshot, which keeps it. Null: the current state.
@@ -1457,6 +1472,26 @@ IngestReport bulk_load(Function function, Handle* handle, Next& next) {
     return reported(report);
 }
 
+// A copy of the value of a key.
+template <class Function, class Handle>
+std::optional<std::string> get(Function function, Handle* handle, std::string_view key,
+                               const ReadOptions& options) {
+    uint8_t* value = nullptr;
+    size_t length = 0;
+    call(function, handle, options.handle(), static_cast<uint8_t>(options.fill_cache), bytes(key),
+         key.size(), &value, &length);
+    return taken(value, length);
+}
+
+// Whether a key exists.
+template <class Function, class Handle>
+bool contains(Function function, Handle* handle, std::string_view key,
+              const ReadOptions& options) {
+    uint8_t found = 0;
+    call(function, handle, options.handle(), bytes(key), key.size(), &found);
+    return found != 0;
+}
+
 // Passes the value of a key to `visit`, and returns whether the key exists.
 template <class Function, class Handle, class Visit>
 bool read(Function function, Handle* handle, std::string_view key, Visit& visit,
@@ -1475,7 +1510,8 @@ bool read(Function function, Handle* handle, std::string_view key, Visit& visit,
 // The values of keys, in the order of the keys.
 template <class Function, class Handle>
 std::vector<std::optional<std::string>> multi_get(Function function, Handle* handle,
-                                                  const std::vector<std::string_view>& keys) {
+                                                  const std::vector<std::string_view>& keys,
+                                                  const ReadOptions& options) {
     std::vector<std::optional<std::string>> found;
     if (keys.empty()) return found;
     std::vector<const uint8_t*> starts;
@@ -1487,8 +1523,8 @@ std::vector<std::optional<std::string>> multi_get(Function function, Handle* han
     std::vector<uint8_t*> values(keys.size(), nullptr);
     std::vector<size_t> value_lengths(keys.size(), 0);
     std::vector<std::unique_ptr<uint8_t, Free>> owned(keys.size());
-    call(function, handle, keys.size(), starts.data(), lengths.data(), values.data(),
-         value_lengths.data());
+    call(function, handle, options.handle(), static_cast<uint8_t>(options.fill_cache), keys.size(),
+         starts.data(), lengths.data(), values.data(), value_lengths.data());
     for (size_t i = 0; i < keys.size(); ++i) owned[i].reset(values[i]);
     for (size_t i = 0; i < keys.size(); ++i) {
         found.push_back(taken(owned[i].release(), value_lengths[i]));
@@ -1499,11 +1535,11 @@ std::vector<std::optional<std::string>> multi_get(Function function, Handle* han
 // The value of a key and the time at which the pair expires.
 template <class Function, class Handle>
 std::optional<ValueWithExpiry> get_with_expiry(Function function, Handle* handle,
-                                               std::string_view key) {
+                                               std::string_view key, const ReadOptions& options) {
     uint8_t* value = nullptr;
     size_t length = 0;
     uint64_t expires_ms = ESKER_NEVER_MS;
-    call(function, handle, bytes(key), key.size(), &value, &length, &expires_ms);
+    call(function, handle, options.handle(), bytes(key), key.size(), &value, &length, &expires_ms);
     std::optional<std::string> found = taken(value, length);
     if (!found) return std::nullopt;
     ValueWithExpiry result{std::move(*found), std::nullopt};
@@ -1514,7 +1550,7 @@ std::optional<ValueWithExpiry> get_with_expiry(Function function, Handle* handle
 }  // namespace detail
 
 // A handle of a keyspace: an ordered map of its own within a store. After the keyspace was dropped,
-// every function except `name`, `id` and `handle` throws `Error` with `Code::not_found`; existing
+// every function except `name`, `id`, `tree`, `key_order`, `own_options` and `handle` throws `Error` with `Code::not_found`; existing
 // iterators go on.
 class Keyspace {
 public:
@@ -1525,6 +1561,18 @@ public:
     std::string name() const { return detail::taken(esker_keyspace_name(handle_.get())); }
     // The number of the keyspace in its store, which no other keyspace ever has; 0 for `default`.
     uint32_t id() const noexcept { return esker_keyspace_id(handle_.get()); }
+    // The number of the tree that holds its keys, as in `Event`. Keyspaces with the same key order
+    // and the same options share a tree. 0 is the tree of `default` alone.
+    uint32_t tree() const noexcept { return esker_keyspace_tree(handle_.get()); }
+    // The name of its key order.
+    std::string key_order() const {
+        return detail::taken(esker_keyspace_key_order(handle_.get()));
+    }
+    // The options that it got when it was created, `name=value` a line, by name. The others are the
+    // store's. Empty for `default`.
+    std::string own_options() const {
+        return detail::taken(esker_keyspace_own_options(handle_.get()));
+    }
 
     // Sets a key to a value. The pair gets the time to live of the keyspace. Throws as `Db::put`.
     void put(std::string_view key, std::string_view value,
@@ -1579,21 +1627,14 @@ public:
 
     // The value of a key, as a copy; nothing if the key is missing. See `Db::get`.
     std::optional<std::string> get(std::string_view key, const ReadOptions& options = {}) const {
-        if (!options.fill_cache) {
-            std::optional<std::string> found;
-            read(key, [&](std::string_view value) { found = std::string(value); }, options);
-            return found;
-        }
-        uint8_t* value = nullptr;
-        size_t length = 0;
-        detail::call(esker_keyspace_get, handle_.get(), options.handle(), detail::bytes(key),
-                     key.size(), &value, &length);
-        return detail::taken(value, length);
+        return detail::get(esker_keyspace_get_with, handle_.get(), key, options);
     }
     // The value of a key, as a copy, and the time at which the pair expires; nothing if the key is
     // missing. Throws as `Db::get`.
-    std::optional<ValueWithExpiry> get_with_expiry(std::string_view key) const {
-        return detail::get_with_expiry(esker_keyspace_get_with_expiry, handle_.get(), key);
+    std::optional<ValueWithExpiry> get_with_expiry(std::string_view key,
+                                                   const ReadOptions& options = {}) const {
+        return detail::get_with_expiry(esker_keyspace_get_with_expiry, handle_.get(), key,
+                                       options);
     }
     // Passes the value to `visit` without a copy, and returns whether the key exists. An exception
     // of `visit` is thrown again. See `Db::read`.
@@ -1601,18 +1642,14 @@ public:
     bool read(std::string_view key, Visit&& visit, const ReadOptions& options = {}) const {
         return detail::read(esker_keyspace_get_visit, handle_.get(), key, visit, options);
     }
-    // The present values of the keys as of one moment, in the order of the keys. Throws as
-    // `Db::get`.
-    std::vector<std::optional<std::string>> multi_get(
-        const std::vector<std::string_view>& keys) const {
-        return detail::multi_get(esker_keyspace_multi_get, handle_.get(), keys);
+    // The values of the keys as of one moment, in the order of the keys. Throws as `Db::get`.
+    std::vector<std::optional<std::string>> multi_get(const std::vector<std::string_view>& keys,
+                                                      const ReadOptions& options = {}) const {
+        return detail::multi_get(esker_keyspace_multi_get, handle_.get(), keys, options);
     }
-    // Whether the keyspace has the key now.
-    bool contains(std::string_view key) const {
-        uint8_t found = 0;
-        detail::call(esker_keyspace_contains, handle_.get(), detail::bytes(key), key.size(),
-                     &found);
-        return found != 0;
+    // Whether the keyspace has the key. Throws as `Db::get`.
+    bool contains(std::string_view key, const ReadOptions& options = {}) const {
+        return detail::contains(esker_keyspace_contains, handle_.get(), key, options);
     }
     // A cursor without a position. The bounds are copied.
     Iterator iterator(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
@@ -1646,6 +1683,14 @@ public:
         detail::call(esker_keyspace_size_bytes, handle_.get(), &bytes);
         return bytes;
     }
+    // The approximate size of the keys from `start` (inclusive) to `end` (exclusive), in the key
+    // order of the keyspace, in the tables, in bytes. Data that is only in memory is not counted.
+    uint64_t approximate_size(std::string_view start, std::string_view end) const {
+        uint64_t bytes = 0;
+        detail::call(esker_keyspace_approximate_size, handle_.get(), detail::bytes(start),
+                     start.size(), detail::bytes(end), end.size(), &bytes);
+        return bytes;
+    }
 
     // Makes files of sorted writers part of the keyspace, all of them at once.
     IngestReport ingest(const std::vector<std::string>& files, const IngestOptions& options = {}) {
@@ -1673,14 +1718,14 @@ enum class OperationKind : int32_t {
     erase = ESKER_OPERATION_DELETE,
     // The keys from `key` (inclusive) to `value` (exclusive) are deleted.
     erase_range = ESKER_OPERATION_DELETE_RANGE,
-    // `key` is set to `value`, and the pair expires. With `ESKER_NEVER_MS` it is a `put`.
+    // `key` is set to `value`, and the pair expires after `ttl_ms`. A put into a keyspace with a time
+    // to live is one, too. With `ESKER_NEVER_MS` it is a `put`.
     put_with_ttl = ESKER_OPERATION_PUT_WITH_TTL,
     // The operand `value` is merged into the value of `key`.
     merge = ESKER_OPERATION_MERGE,
 };
 
-// An operation of a batch, from `Batch::visit`, without the time to live of a pair. Its views are
-// valid during the call that gets it.
+// An operation of a batch, from `Batch::visit`. Its views are valid during the call that gets it.
 struct Operation {
     // The number of its keyspace (`Keyspace::id`).
     uint32_t keyspace_id = 0;
@@ -1690,6 +1735,9 @@ struct Operation {
     std::string_view key;
     // The value, the operand or the end of a range; empty for a delete.
     std::string_view value;
+    // The time to live of a `put_with_ttl`, in milliseconds from the write of the batch on;
+    // `ESKER_NEVER_MS` for every other kind.
+    uint64_t ttl_ms = ESKER_NEVER_MS;
 };
 
 // Operations that are applied together. Functions without a keyspace are for the keyspace
@@ -1782,10 +1830,10 @@ public:
     // `visit` is thrown again, and ends the visit.
     template <class Visit>
     void visit(Visit&& visit) const {
-        auto receive = [&](uint32_t keyspace_id, int32_t kind, const uint8_t* key, size_t key_len,
-                           const uint8_t* value, size_t value_len) {
-            visit(Operation{keyspace_id, static_cast<OperationKind>(kind),
-                            detail::view(key, key_len), detail::view(value, value_len)});
+        auto receive = [&](const esker_operation_t* found) {
+            visit(Operation{found->keyspace, static_cast<OperationKind>(found->kind),
+                            detail::view(found->key, found->key_len),
+                            detail::view(found->value, found->value_len), found->ttl_ms});
         };
         using Visitor = detail::Visitor<decltype(receive), esker_visit_operation_t>;
         Visitor visitor(receive);
@@ -2124,21 +2172,13 @@ public:
     // `Code::corruption` if what it reads is damaged, with `Code::io`, and with `Code::closed`
     // after `close`.
     std::optional<std::string> get(std::string_view key, const ReadOptions& options = {}) const {
-        if (!options.fill_cache) {
-            std::optional<std::string> found;
-            read(key, [&](std::string_view value) { found = std::string(value); }, options);
-            return found;
-        }
-        uint8_t* value = nullptr;
-        size_t length = 0;
-        detail::call(esker_get, handle(), options.handle(), detail::bytes(key), key.size(),
-                     &value, &length);
-        return detail::taken(value, length);
+        return detail::get(esker_get_with, handle(), key, options);
     }
     // The value of a key, as a copy, and the time at which the pair expires; nothing if the key is
     // missing. Throws as `get`.
-    std::optional<ValueWithExpiry> get_with_expiry(std::string_view key) const {
-        return detail::get_with_expiry(esker_get_with_expiry, handle(), key);
+    std::optional<ValueWithExpiry> get_with_expiry(std::string_view key,
+                                                   const ReadOptions& options = {}) const {
+        return detail::get_with_expiry(esker_get_with_expiry, handle(), key, options);
     }
     // Passes the value to `visit` without a copy, and returns whether the key exists. An exception
     // of `visit` is thrown again.
@@ -2146,20 +2186,14 @@ public:
     bool read(std::string_view key, Visit&& visit, const ReadOptions& options = {}) const {
         return detail::read(esker_get_visit, handle(), key, visit, options);
     }
-    // The values of the keys as of one moment, in the order of the keys. Of the options only the
-    // snapshot is used.
+    // The values of the keys as of one moment, in the order of the keys. Throws as `get`.
     std::vector<std::optional<std::string>> multi_get(const std::vector<std::string_view>& keys,
                                                       const ReadOptions& options = {}) const {
-        if (options.snapshot != nullptr) {
-            return detail::multi_get(esker_snapshot_multi_get, options.handle(), keys);
-        }
-        return detail::multi_get(esker_multi_get, handle(), keys);
+        return detail::multi_get(esker_multi_get, handle(), keys, options);
     }
-    // Whether the store has the key now. Throws as `get`.
-    bool contains(std::string_view key) const {
-        uint8_t found = 0;
-        detail::call(esker_contains, handle(), detail::bytes(key), key.size(), &found);
-        return found != 0;
+    // Whether the store has the key. Throws as `get`.
+    bool contains(std::string_view key, const ReadOptions& options = {}) const {
+        return detail::contains(esker_contains, handle(), key, options);
     }
     // A cursor without a position.
     Iterator iterator(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
@@ -2583,7 +2617,11 @@ struct BackupInfo {
     uint64_t table_bytes = 0;
     // The time of its creation, in milliseconds since 1970, if it is known.
     std::optional<uint64_t> created_ms;
-    // Why the identity of its store could not be read. A restore checks its content.
+    // The identity of the store that was backed up (`Db::store_id`), if it is known.
+    std::optional<uint64_t> store_id;
+    // The directory of that store at the time of the backup, if it is known.
+    std::optional<std::string> store_path;
+    // Why the three above could not be read. A restore checks the content of the backup.
     std::optional<std::string> problem;
 };
 
@@ -2593,15 +2631,16 @@ struct BackupInfo {
 inline std::vector<BackupInfo> backups(const std::string& path,
                                        const Options& options = Options()) {
     std::vector<BackupInfo> backups;
-    auto add = [&](uint64_t number, const char* place, uint64_t tables, uint64_t table_bytes,
-                   int64_t created_ms, const char* problem) {
+    auto add = [&](const esker_backup_info_t* found) {
         BackupInfo backup;
-        backup.number = number;
-        backup.path = place;
-        backup.tables = tables;
-        backup.table_bytes = table_bytes;
-        if (created_ms >= 0) backup.created_ms = static_cast<uint64_t>(created_ms);
-        if (problem != nullptr) backup.problem = problem;
+        backup.number = found->number;
+        backup.path = found->path;
+        backup.tables = found->tables;
+        backup.table_bytes = found->table_bytes;
+        if (found->created_ms >= 0) backup.created_ms = static_cast<uint64_t>(found->created_ms);
+        if (found->has_store != 0) backup.store_id = found->store_id;
+        if (found->store_path != nullptr) backup.store_path = found->store_path;
+        if (found->problem != nullptr) backup.problem = found->problem;
         backups.push_back(std::move(backup));
     };
     detail::call_visiting<esker_visit_backup_t>(add, esker_backups, path.c_str(),
@@ -2669,7 +2708,8 @@ inline LiveStatus live_status(const std::string& path, const Options& options = 
 }
 
 // Counts what the calls of this thread do, from its creation until it is destroyed. It belongs to
-// its thread, which may have one at a time. It can be neither copied nor moved.
+// its thread. Of several ones, the last one that was created is used and destroyed first; each counts
+// what happens while it exists, whatever the later ones take. It can be neither copied nor moved.
 class Perf {
 public:
     // Counts by their names, which are those of Rust's `PerfContext`, for example "cache_hits".

@@ -26,7 +26,9 @@ pub type esker_compare_t =
     Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int>;
 /// Returns the name, which lives as long as the state.
 pub type esker_name_t = Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>;
-/// Creates a filter over keys, allocated with `malloc`, and stores its length.
+/// Creates the filter of a table: state, the keys, their lengths, the number of keys, and the place for
+/// the length of the filter. Returns the filter, allocated with `malloc`, and stores its length. See
+/// `esker_options_set_filter`.
 pub type esker_create_filter_t = Option<
     unsafe extern "C" fn(
         *mut c_void,
@@ -36,7 +38,8 @@ pub type esker_create_filter_t = Option<
         *mut usize,
     ) -> *mut c_char,
 >;
-/// Returns whether a filter may contain a key; 0 means that it does not.
+/// Returns whether a filter may contain a key: state, key, its length, filter, its length. 0 means that
+/// it does not contain the key; any other value that it may.
 pub type esker_may_match_t =
     Option<unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8>;
 
@@ -95,6 +98,7 @@ fn name_of(state: &State, name: esker_name_t) -> Outcome<String> {
 pub struct CComparator {
     state: State,
     compare: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int,
+    equal_is_identical: bool,
     name: String,
 }
 
@@ -109,7 +113,12 @@ impl CComparator {
         let state = State { pointer, destructor };
         let compare = compare.ok_or_else(|| Failure::invalid("the comparing function is NULL"))?;
         let name = name_of(&state, name)?;
-        Ok(CComparator { state, compare, name })
+        Ok(CComparator { state, compare, equal_is_identical: false, name })
+    }
+
+    /// Says whether keys that compare as equal always have the same bytes.
+    pub fn with_identical_equals(self, equal_is_identical: bool) -> CComparator {
+        CComparator { equal_is_identical, ..self }
     }
 }
 
@@ -132,6 +141,10 @@ impl Comparator for CComparator {
             };
             sign.cmp(&0)
         })
+    }
+
+    fn equal_keys_are_identical(&self) -> bool {
+        self.equal_is_identical
     }
 }
 

@@ -9,7 +9,7 @@ mod keyspace_handles;
 #[allow(dead_code, reason = "as above")]
 mod transaction_handles;
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::ptr::null_mut;
 
 use common::taken;
@@ -29,20 +29,15 @@ const BACKUPS: &CStr = c"/backups";
 /// What a call of `esker_backups` has listed.
 type Listed = Vec<(u64, String, u64, u64)>;
 
-unsafe extern "C" fn keep(
-    state: *mut c_void,
-    number: u64,
-    path: *const c_char,
-    tables: u64,
-    table_bytes: u64,
-    created_ms: i64,
-    problem: *const c_char,
-) {
-    assert!(created_ms > 0 && problem.is_null());
-    // SAFETY: the state is a list; the path is valid during the call.
+unsafe extern "C" fn keep(state: *mut c_void, backup: *const esker_backup_info_t) {
+    // SAFETY: the state is a list; the backup and its texts are valid during the call.
     unsafe {
-        let path = CStr::from_ptr(path).to_str().unwrap().to_string();
-        (*state.cast::<Listed>()).push((number, path, tables, table_bytes));
+        let backup = &*backup;
+        assert!(backup.created_ms > 0 && backup.problem.is_null());
+        assert!(backup.has_store == 1 && backup.store_id != 0);
+        assert_eq!(CStr::from_ptr(backup.store_path), c"/store");
+        let path = CStr::from_ptr(backup.path).to_str().unwrap().to_string();
+        (*state.cast::<Listed>()).push((backup.number, path, backup.tables, backup.table_bytes));
     }
 }
 

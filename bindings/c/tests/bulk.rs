@@ -57,17 +57,9 @@ fn add(
     if code == OK { Ok(()) } else { Err(text) }
 }
 
-type Seen = Vec<(u32, i32, Vec<u8>, Vec<u8>)>;
+type Seen = Vec<(u32, i32, Vec<u8>, Vec<u8>, u64)>;
 
-unsafe extern "C" fn see(
-    state: *mut c_void,
-    keyspace: u32,
-    kind: i32,
-    first: *const u8,
-    first_len: usize,
-    second: *const u8,
-    second_len: usize,
-) {
+unsafe extern "C" fn see(state: *mut c_void, operation: *const esker_operation_t) {
     // SAFETY: the arguments of this call.
     unsafe {
         let bytes = |start: *const u8, len| match len {
@@ -75,7 +67,9 @@ unsafe extern "C" fn see(
             _ => std::slice::from_raw_parts(start, len).to_vec(),
         };
         let seen = &mut *state.cast::<Seen>();
-        seen.push((keyspace, kind, bytes(first, first_len), bytes(second, second_len)));
+        let op = &*operation;
+        let (key, value) = (bytes(op.key, op.key_len), bytes(op.value, op.value_len));
+        seen.push((op.keyspace, op.kind, key, value, op.ttl_ms));
     }
 }
 

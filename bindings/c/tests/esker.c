@@ -36,10 +36,8 @@ static const char *backwards_name(void *state) {
     return "esker.c.backwards";
 }
 
-static void sum(void *state, uint32_t keyspace, int32_t kind, const uint8_t *first,
-                size_t first_len, const uint8_t *second, size_t second_len) {
-    (void)first, (void)first_len, (void)second, (void)second_len;
-    *(uint32_t *)state += 10 * keyspace + (uint32_t)kind;
+static void sum(void *state, const esker_operation_t *operation) {
+    *(uint32_t *)state += 10 * operation->keyspace + (uint32_t)operation->kind;
 }
 
 static int has(esker_keyspace_t *keyspace, const esker_snapshot_t *snapshot, const char *key) {
@@ -98,12 +96,12 @@ static void keyspaces(esker_db_t *db, esker_batch_t *batch) {
     CHECK(esker_iter_valid(iter) && *esker_iter_key(iter, &length) == 'b' && length == 1);
     esker_iter_destroy(iter);
     keys[0] = bytes("b"), keys[1] = bytes("c");
-    CHECK(esker_keyspace_multi_get(events, 2, keys, lengths, values, value_lengths, &message) ==
+    CHECK(esker_keyspace_multi_get(events, NULL, 1, 2, keys, lengths, values, value_lengths, &message) ==
           ESKER_OK);
     CHECK(values[0] != NULL && value_lengths[0] == 2 && values[1] == NULL);
     esker_free(values[0]);
     CHECK(esker_keyspace_remove(events, bytes("b"), 1, &found, &message) == ESKER_OK && found == 1);
-    CHECK(esker_keyspace_contains(events, bytes("b"), 1, &found, &message) == ESKER_OK);
+    CHECK(esker_keyspace_contains(events, NULL, bytes("b"), 1, &found, &message) == ESKER_OK);
     CHECK(found == 0);
     CHECK(esker_keyspace_compact_range(events, NULL, 0, NULL, 0, &message) == ESKER_OK);
     CHECK(esker_keyspace_size_bytes(events, &size, &message) == ESKER_OK && size > 0);
@@ -194,10 +192,11 @@ static void transactions(esker_db_t *db) {
     esker_keyspace_close(space);
 }
 
-static void add(void *state, uint64_t number, const char *path, uint64_t tables, uint64_t bytes_of,
-                int64_t created_ms, const char *problem) {
-    CHECK(path != NULL && tables > 0 && bytes_of > 0 && created_ms > 0 && problem == NULL);
-    *(uint64_t *)state += number;
+static void add(void *state, const esker_backup_info_t *backup) {
+    CHECK(backup->path != NULL && backup->tables > 0 && backup->table_bytes > 0);
+    CHECK(backup->created_ms > 0 && backup->has_store && backup->store_id != 0);
+    CHECK(backup->store_path != NULL && backup->problem == NULL);
+    *(uint64_t *)state += backup->number;
 }
 
 /* Two backups, of which the older one is removed and the other is restored. */
@@ -238,11 +237,11 @@ static void more(esker_db_t *db) {
     CHECK(esker_delete_range(db, bytes("r2"), 2, bytes("r3"), 2, ESKER_DURABILITY_SYNC,
                              &message) == ESKER_OK);
     keys[0] = bytes("r3"), keys[1] = bytes("r2"), keys[2] = bytes("r1");
-    CHECK(esker_multi_get(db, 3, keys, lengths, values, value_lengths, &message) == ESKER_OK);
+    CHECK(esker_multi_get(db, NULL, 1, 3, keys, lengths, values, value_lengths, &message) == ESKER_OK);
     CHECK(values[0] != NULL && *values[0] == '3' && values[1] == NULL && *values[2] == '1');
     esker_free(values[0]);
     esker_free(values[2]);
-    CHECK(esker_contains(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_contains(db, NULL, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 1);
     CHECK(esker_remove(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 1);
     CHECK(esker_remove(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 0);
     CHECK(esker_openmetrics(db, &text, &message) == ESKER_OK);
@@ -295,7 +294,7 @@ static void merges(void) {
     CHECK(holds(db, "b", NULL));
     CHECK(esker_put_with_ttl(db, bytes("b"), 1, bytes("1"), 1, 3600000, 0, &message) == ESKER_OK);
     CHECK(esker_touch(db, bytes("b"), 1, ESKER_NEVER_MS, &touched, &message) == ESKER_OK);
-    CHECK(esker_get_with_expiry(db, bytes("b"), 1, &value, &length, &expires_ms, &message) ==
+    CHECK(esker_get_with_expiry(db, NULL, bytes("b"), 1, &value, &length, &expires_ms, &message) ==
           ESKER_OK);
     CHECK(touched == 1 && value != NULL && length == 1 && expires_ms == ESKER_NEVER_MS);
     esker_free(value);
@@ -316,7 +315,7 @@ int main(int argc, char **argv) {
     CHECK(esker_options_set(options, "block_size", "8KiB", &message) == ESKER_OK);
     CHECK(esker_options_set(options, "block_sise", "1", &message) == ESKER_INVALID_ARGUMENT);
     CHECK(strstr(message, "block_size_bytes") != NULL);
-    CHECK(esker_options_add_comparator(options, NULL, NULL, backwards, backwards_name, &message) ==
+    CHECK(esker_options_add_comparator(options, NULL, NULL, backwards, 1, backwards_name, &message) ==
           ESKER_OK);
     CHECK(esker_open(argv[1], options, &db, &message) == ESKER_OK);
     CHECK(esker_open(argv[1], options, &copy, &message) == ESKER_LOCKED && copy == NULL);

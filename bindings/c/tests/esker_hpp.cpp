@@ -376,7 +376,11 @@ static std::string text(const esker::Batch& batch) {
     batch.visit([&](const esker::Operation& operation) {
         all.append(std::to_string(operation.keyspace_id)).append("/");
         all.append(std::to_string(static_cast<int32_t>(operation.kind))).append(" ");
-        all.append(operation.key).append("=").append(operation.value).append("\n");
+        all.append(operation.key).append("=").append(operation.value);
+        if (operation.ttl_ms != ESKER_NEVER_MS) {
+            all.append(" for ").append(std::to_string(operation.ttl_ms));
+        }
+        all.append("\n");
     });
     return all;
 }
@@ -392,7 +396,7 @@ static void batches(const esker::Options& options) {
     single.put_with_ttl(one, "t", "3", ESKER_NEVER_MS).merge(two, "m", "6").put("", "");
     // With a time to live that never ends, it is a put.
     const std::string id_of_one = std::to_string(one.id()), id_of_two = std::to_string(two.id());
-    CHECK(text(single) == "0/1 p=1\n0/2 d=\n0/3 e=f\n0/4 t=\n0/5 m=5\n" + id_of_two +
+    CHECK(text(single) == "0/1 p=1\n0/2 d=\n0/3 e=f\n0/4 t= for 3600000\n0/5 m=5\n" + id_of_two +
                               "/1 p=2\n" + id_of_one + "/2 d=\n" + id_of_two + "/3 e=f\n" +
                               id_of_one + "/1 t=3\n" + id_of_two + "/5 m=6\n0/1 =\n");
     CHECK(text(esker::Batch()).empty());

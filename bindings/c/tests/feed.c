@@ -136,6 +136,13 @@ static void note(void *state, const esker_slot_info_t *slot) {
     strcat(strcat(state, slot->name), slot->problem == NULL ? " " : "! ");
 }
 
+/* Counts the slots that a store drops. */
+static void hear(void *state, const esker_event_t *event) {
+    if (event->kind != ESKER_EVENT_SLOT_DROPPED) return;
+    CHECK(strcmp(event->name, "lagging") == 0 && strlen(event->cause) > 0);
+    ++*(int *)state;
+}
+
 /* A slot that lags too far is dropped, and its reader is told why. */
 static void dropped_by_limit(esker_db_t *db) {
     esker_slot_t *slot = NULL, *again = NULL;
@@ -412,13 +419,18 @@ int main(int argc, char **argv) {
     esker_db_t *db;
     esker_slot_t *slot = NULL;
     uint64_t confirmed, position = 0;
+    esker_options_t *options = esker_options_create();
+    int dropped = 0;
     CHECK(argc == 2);
     snprintf(folder, sizeof folder, "%s", argv[1]);
-    db = opened(argv[1]);
+    CHECK(esker_options_add_listener(options, &dropped, NULL, hear, &message) == ESKER_OK);
+    CHECK(esker_open(argv[1], options, &db, &message) == ESKER_OK);
+    esker_options_destroy(options);
     confirmed = bootstrap_and_follow(db);
     every_kind(db);
     dropped_by_limit(db);
     esker_db_destroy(db);
+    CHECK(dropped == 1);
     /* After the store was opened again, the slot goes on where it was. */
     db = opened(argv[1]);
     CHECK(esker_slot_open(db, "none", &slot, &message) == ESKER_NOT_FOUND && slot == NULL);

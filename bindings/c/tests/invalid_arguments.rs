@@ -54,7 +54,7 @@ fn null_handles_return_error_from_esker_functions() {
     refused! {
         esker_options_set(None, c"block_size".as_ptr(), c"1".as_ptr());
         esker_options_set(Some(&mut esker_options_t::default()), null(), null());
-        esker_options_set_comparator(None, null_mut(), None, None, None);
+        esker_options_set_comparator(None, null_mut(), None, None, 0, None);
         esker_options_set_filter(None, null_mut(), None, None, None, None);
         esker_open(null(), None, Some(&mut null_mut()));
         esker_open(c"x".as_ptr(), None, None);
@@ -95,7 +95,9 @@ fn null_handles_return_error_from_esker_functions() {
 #[test]
 fn null_handles_return_error_from_keyspace_functions() {
     refused! {
-        esker_options_add_comparator(None, null_mut(), None, None, None);
+        esker_options_add_comparator(None, null_mut(), None, None, 0, None);
+        esker_options_set_key_order(None, c"esker.reverse".as_ptr());
+        esker_options_set_key_order(Some(&mut esker_options_t::default()), null());
         esker_keyspace_options_set(None, c"block_size".as_ptr(), c"1".as_ptr());
         esker_keyspace_options_set(Some(&mut esker_keyspace_options_t::default()), null(), null());
         esker_keyspace_options_set_key_order(None, c"x".as_ptr());
@@ -115,9 +117,9 @@ fn null_handles_return_error_from_keyspace_functions() {
         esker_keyspace_clear(None);
         esker_keyspace_get(None, None, null(), 0, Some(&mut null_mut()), Some(&mut 0));
         esker_keyspace_get_visit(None, None, 1, null(), 0, null_mut(), None);
-        esker_keyspace_multi_get(None, 0, null(), null(), null_mut(), null_mut());
-        esker_keyspace_multi_get(None, 1, null(), null(), null_mut(), null_mut());
-        esker_keyspace_contains(None, null(), 0, Some(&mut 0));
+        esker_keyspace_multi_get(None, None, 1, 0, null(), null(), null_mut(), null_mut());
+        esker_keyspace_multi_get(None, None, 1, 1, null(), null(), null_mut(), null_mut());
+        esker_keyspace_contains(None, None, null(), 0, Some(&mut 0));
         esker_keyspace_iter_create(None, None, null(), 0, null(), 0, 1, Some(&mut null_mut()));
         esker_keyspace_compact_range(None, null(), 0, null(), 0);
         esker_keyspace_size_bytes(None, Some(&mut 0));
@@ -144,7 +146,9 @@ fn null_handles_are_ignored_by_functions_without_error_code() {
         esker_batch_visit_keyspaces(None, null_mut(), None);
     }
     assert!(esker_keyspace_name(None).is_null());
-    assert_eq!(esker_keyspace_id(None), 0);
+    assert!(esker_keyspace_key_order(None).is_null());
+    assert!(esker_keyspace_own_options(None).is_null());
+    assert_eq!((esker_keyspace_id(None), esker_keyspace_tree(None)), (0, 0));
     esker_keyspace_close(None);
     esker_keyspace_options_destroy(None);
     esker_options_destroy(None);

@@ -14,6 +14,7 @@ use esker_c::own::batch::*;
 use esker_c::own::common::*;
 use esker_c::own::keyspace::*;
 use esker_c::own::keyspace_data::*;
+use esker_c::own::merge_and_ttl::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
 use keyspace_handles::{Space, Store, keys_of, options_in};
@@ -54,6 +55,7 @@ fn add_by_length(options: &mut esker_options_t, alive: *mut i32) {
             alive.cast(),
             Some(count_down),
             Some(by_length),
+            1,
             Some(by_length_name),
             None,
         )
@@ -100,7 +102,7 @@ fn keyspaces_hold_their_own_pairs() {
     // SAFETY: borrowed buffers.
     unsafe {
         let has = |space: &Space, key: &str, found: &mut u8| {
-            esker_keyspace_contains(space.get(), key.as_ptr(), key.len(), Some(found), None)
+            esker_keyspace_contains(space.get(), None, key.as_ptr(), key.len(), Some(found), None)
         };
         assert_eq!((has(&users, "b", &mut found), found), (OK, 1));
         assert_eq!((has(&mails, "b", &mut found), found), (OK, 0));
@@ -155,7 +157,7 @@ fn reads_of_a_keyspace_are_copied_visited_and_of_many_keys() {
         assert_eq!((visit(b"b"), visit(b"none")), (OK, OK));
         let (v, v_len) = (values.as_mut_ptr(), value_lens.as_mut_ptr());
         let many = |count, keys, lens, message: Option<&mut *mut c_char>| {
-            esker_keyspace_multi_get(space.get(), count, keys, lens, v, v_len, message)
+            esker_keyspace_multi_get(space.get(), None, 1, count, keys, lens, v, v_len, message)
         };
         assert_eq!(many(4, keys.as_ptr(), lens.as_ptr(), None), OK);
         let text = |at: usize| std::slice::from_raw_parts(*v.add(at), *v_len.add(at));
@@ -174,9 +176,12 @@ fn reads_of_a_keyspace_are_copied_visited_and_of_many_keys() {
         assert_eq!(many(4, keys.as_ptr(), null(), None), INVALID);
         let none: *mut usize = null_mut();
         let (k, l) = (keys.as_ptr(), lens.as_ptr());
-        assert_eq!(esker_keyspace_multi_get(space.get(), 4, k, l, v, none, None), INVALID);
+        assert_eq!(esker_keyspace_multi_get(space.get(), None, 1, 4, k, l, v, none, None), INVALID);
         let count = usize::MAX;
-        assert_eq!(esker_keyspace_multi_get(space.get(), count, k, l, v, v_len, None), INVALID);
+        assert_eq!(
+            esker_keyspace_multi_get(space.get(), None, 1, count, k, l, v, v_len, None),
+            INVALID
+        );
     }
     assert_eq!(seen, b"value of b");
     assert_eq!(keys_of(space.iter(Some("b"), Some("c"))), ["b"]);
@@ -247,22 +252,17 @@ fn keyspaces_are_compacted_and_measured() {
 }
 
 /// Records the operations of a batch as text.
-unsafe extern "C" fn record(
-    state: *mut c_void,
-    keyspace: u32,
-    kind: i32,
-    first: *const u8,
-    first_len: usize,
-    second: *const u8,
-    second_len: usize,
-) {
-    assert_eq!(second.is_null(), kind == ESKER_OPERATION_DELETE);
-    // SAFETY: the state is a list; the buffers are valid during the call.
+unsafe extern "C" fn record(state: *mut c_void, operation: *const esker_operation_t) {
+    // SAFETY: the state is a list; the operation and its buffers are valid during the call.
     unsafe {
-        let first = std::slice::from_raw_parts(first, first_len);
-        let second = match second.is_null() {
+        let esker_operation_t { kind, keyspace, key, key_len, value, value_len, ttl_ms } =
+            *operation;
+        assert_eq!(value.is_null(), kind == ESKER_OPERATION_DELETE);
+        assert_eq!(ttl_ms, ESKER_NEVER_MS);
+        let first = std::slice::from_raw_parts(key, key_len);
+        let second = match value.is_null() {
             true => &[][..],
-            false => std::slice::from_raw_parts(second, second_len),
+            false => std::slice::from_raw_parts(value, value_len),
         };
         let (first, second) = (first.escape_ascii(), second.escape_ascii());
         (*state.cast::<Vec<String>>()).push(format!("{keyspace} {kind} {first} {second}"));
@@ -401,8 +401,18 @@ fn keyspace_handles_outlive_their_store_and_do_not_keep_it_open() {
             esker_keyspace_delete_range(space, k, 1, k, 1, 0, None),
             esker_keyspace_clear(space, None),
             esker_keyspace_get_visit(space, None, 1, k, 1, null_mut(), Some(keep), None),
-            esker_keyspace_multi_get(space, 0, null(), null(), null_mut(), null_mut(), None),
-            esker_keyspace_contains(space, k, 1, Some(&mut found), None),
+            esker_keyspace_multi_get(
+                space,
+                None,
+                1,
+                0,
+                null(),
+                null(),
+                null_mut(),
+                null_mut(),
+                None,
+            ),
+            esker_keyspace_contains(space, None, k, 1, Some(&mut found), None),
             esker_keyspace_iter_create(space, None, k, 1, k, 1, 1, Some(&mut iter), None),
             esker_keyspace_compact_range(space, null(), 0, null(), 0, None),
             esker_keyspace_size_bytes(space, Some(&mut bytes), None),
@@ -465,7 +475,7 @@ fn wrong_arguments_of_keyspace_functions_are_refused() {
             esker_keyspace_delete_range(space, k, 1, null(), 1, 0, None),
             esker_keyspace_delete_range(space, k, 1, k, 1, -1, None),
             esker_keyspace_get_visit(space, None, 1, k, 1, null_mut(), None, None),
-            esker_keyspace_contains(space, k, 1, None, None),
+            esker_keyspace_contains(space, None, k, 1, None, None),
             esker_keyspace_iter_create(space, None, null(), 1, null(), 0, 1, None, None),
             esker_keyspace_compact_range(space, null(), 1, null(), 0, None),
             esker_keyspace_size_bytes(space, None, None),
@@ -474,4 +484,69 @@ fn wrong_arguments_of_keyspace_functions_are_refused() {
         assert_eq!(esker_keyspace_put(space, null(), 0, null(), 0, 0, None), OK);
     }
     assert_eq!(space.keys(), [""]);
+}
+
+#[test]
+fn handles_show_their_key_order_their_own_options_and_their_tree() {
+    let mut options = options_in(&esker_memory_create());
+    let mut alive = 1;
+    add_by_length(&mut options, &raw mut alive);
+    let store = Store::open(&options).unwrap();
+    let long = kind(Some("test.by_length"), Some(("policy", "leveled")));
+    let [a, b] = ["a", "b"].map(|name| store.keyspace(name, Some(&long)).unwrap());
+    let down = store.keyspace("c", Some(&kind(Some("esker.reverse"), None))).unwrap();
+    let default = store.find("default").unwrap();
+    let shown = |space: &Space| {
+        let (order, own) =
+            (esker_keyspace_key_order(space.get()), esker_keyspace_own_options(space.get()));
+        let [order, own] = [order, own].map(|mut text| taken(&mut text));
+        (order, own, esker_keyspace_tree(space.get()))
+    };
+    let expected = |order: &str, own: &str, tree: u32| (order.into(), own.into(), tree);
+    assert_eq!(shown(&a), expected("test.by_length", "policy=leveled", 1));
+    assert_eq!(shown(&b), shown(&a), "equal keyspaces share a tree");
+    assert_eq!(shown(&down), expected("esker.reverse", "", 2));
+    assert_eq!(shown(&default), expected("esker.bytewise", "", 0));
+    store.drop_keyspace("a").unwrap();
+    assert_eq!(shown(&a), shown(&b), "also after the drop");
+}
+
+#[test]
+fn key_order_of_a_store_is_set_by_its_name_and_never_changes() {
+    let memory = esker_memory_create();
+    let mut alive = 1;
+    let set = |options: &mut esker_options_t, name: &str| {
+        let (name, mut message) = (CString::new(name).unwrap(), null_mut());
+        let place = Some(&mut message);
+        // SAFETY: a borrowed string.
+        let code = unsafe { esker_options_set_key_order(Some(options), name.as_ptr(), place) };
+        (code, taken(&mut message))
+    };
+    for (path, name, keys) in [
+        ("/up", "esker.bytewise", ["a", "bb", "c"]),
+        ("/down", "esker.reverse", ["c", "bb", "a"]),
+        ("/long", "test.by_length", ["a", "c", "bb"]),
+    ] {
+        let mut options = options_in(&memory);
+        add_by_length(&mut options, &raw mut alive);
+        alive += 1;
+        assert_eq!(set(&mut options, name), (OK, String::new()));
+        let store = Store::open_at(path, &options).unwrap();
+        let default = store.find("default").unwrap();
+        assert!(["c", "bb", "a"].iter().all(|key| default.put(key, "1") == OK));
+        assert_eq!(default.keys(), keys);
+        assert_eq!(taken(&mut esker_keyspace_key_order(default.get())), name);
+        drop((default, store));
+        let other = if path == "/up" { "esker.reverse" } else { "esker.bytewise" };
+        assert_eq!(set(&mut options, other).0, OK);
+        assert_eq!(Store::open_at(path, &options).unwrap_err().0, INCOMPATIBLE);
+        let (code, message) = set(&mut options, "test.unknown");
+        assert!(code == INVALID && message.contains("test.by_length"), "{message}");
+        // SAFETY: null arguments are allowed.
+        unsafe {
+            let none = esker_options_set_key_order(Some(&mut options), null(), None);
+            assert_eq!((none, esker_options_set_key_order(None, null(), None)), (INVALID, INVALID));
+        }
+    }
+    assert_eq!(alive, 1);
 }

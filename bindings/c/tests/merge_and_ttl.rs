@@ -19,6 +19,7 @@ use esker_c::own::keyspace::*;
 use esker_c::own::keyspace_data::*;
 use esker_c::own::merge_and_ttl::*;
 use esker_c::own::options::*;
+use esker_c::own::read::*;
 use esker_c::own::store::*;
 use keyspace_handles::{Space, Store, options_in};
 
@@ -183,6 +184,7 @@ fn found(space: &Space, key: &str) -> Result<Option<(String, u64)>, (i32, String
         let (k, time_place) = (key.as_ptr(), Some(&mut time));
         let code = esker_keyspace_get_with_expiry(
             space.get(),
+            None,
             k,
             key.len(),
             places.0,
@@ -382,10 +384,20 @@ fn pairs_expire_and_are_touched() {
         assert_eq!(esker_put_with_ttl(store.get(), k, 1, k, 1, day_ms, 4, None), INVALID);
         let places = (Some(&mut value), Some(&mut len), Some(&mut time));
         let (db, one, two, three) = (store.get(), places.0, places.1, places.2);
-        assert_eq!(esker_get_with_expiry(db, k, 1, one, two, three, None), OK);
+        assert_eq!(esker_get_with_expiry(db, None, k, 1, one, two, three, None), OK);
         assert!(!value.is_null() && len == 1 && time > day_ms && time != ESKER_NEVER_MS);
         esker_free(value.cast());
+        // A snapshot keeps the pair and its time.
+        let (mut snapshot, mut then) = (null_mut(), 7);
+        assert_eq!(esker_snapshot_create(db, Some(&mut snapshot), None), OK);
         assert_eq!(esker_touch(store.get(), k, 1, 0, None, None), OK);
+        for (at, expected) in [(snapshot.as_ref(), time), (None, ESKER_NEVER_MS)] {
+            let (one, two, three) = (Some(&mut value), Some(&mut len), Some(&mut then));
+            assert_eq!(esker_get_with_expiry(db, at, k, 1, one, two, three, None), OK);
+            assert_eq!((then, value.is_null()), (expected, at.is_none()));
+            esker_free(value.cast());
+        }
+        esker_snapshot_destroy(Some(Box::from_raw(snapshot)));
     }
     assert!(default_of(&store).keys().is_empty());
 }
@@ -412,21 +424,18 @@ fn keyspace_has_a_time_to_live_of_its_own() {
     }
 }
 
-unsafe extern "C" fn record(
-    state: *mut c_void,
-    keyspace: u32,
-    kind: i32,
-    first: *const u8,
-    first_len: usize,
-    second: *const u8,
-    second_len: usize,
-) {
-    // SAFETY: the state and the buffers of one call.
+unsafe extern "C" fn record(state: *mut c_void, operation: *const esker_operation_t) {
+    // SAFETY: the state, and the operation and its buffers, of one call.
     unsafe {
         let text = |start, len| String::from_utf8_lossy(std::slice::from_raw_parts(start, len));
-        let (first, second) = (text(first, first_len), text(second, second_len));
+        let op = &*operation;
+        let (first, second) = (text(op.key, op.key_len), text(op.value, op.value_len));
+        let ttl = match op.ttl_ms {
+            ESKER_NEVER_MS => String::new(),
+            ttl_ms => format!(" for {ttl_ms}"),
+        };
         let seen = &mut *state.cast::<Vec<String>>();
-        seen.push(format!("{keyspace} {kind} {first} {second}"));
+        seen.push(format!("{} {} {first} {second}{ttl}", op.keyspace, op.kind));
     }
 }
 
@@ -437,8 +446,10 @@ unsafe extern "C" fn record_put(
     value: *const u8,
     value_len: usize,
 ) {
+    let (kind, ttl_ms) = (ESKER_OPERATION_PUT, ESKER_NEVER_MS);
+    let put = esker_operation_t { kind, keyspace: 0, key, key_len, value, value_len, ttl_ms };
     // SAFETY: as for `record`.
-    unsafe { record(state, 0, ESKER_OPERATION_PUT, key, key_len, value, value_len) }
+    unsafe { record(state, &raw const put) }
 }
 
 #[test]
@@ -447,6 +458,11 @@ fn batches_merge_and_put_pairs_that_expire() {
     assert_eq!(set_operator(&mut options, c"add_u64"), OK);
     let store = Store::open(&options).unwrap();
     let (space, plain) = (default_of(&store), store.keyspace("plain", None).unwrap());
+    let mut fleeting = esker_keyspace_options_create();
+    // SAFETY: a live handle.
+    let code = unsafe { esker_keyspace_options_set_ttl_ms(Some(&mut fleeting), 500, None) };
+    assert_eq!(code, OK);
+    let fleeting = store.keyspace("fleeting", Some(&fleeting)).unwrap();
     let mut batch = esker_batch_create();
     let (k, n, mut seen) = (b"k".as_ptr(), b"7".as_ptr(), Vec::<String>::new());
     // SAFETY: borrowed buffers.
@@ -461,9 +477,20 @@ fn batches_merge_and_put_pairs_that_expire() {
         assert_eq!(put(Some(&mut batch), plain.get(), n, 1, k, 1, 86_400_000, None), OK);
         let state = (&raw mut seen).cast();
         esker_batch_visit_keyspaces(Some(&batch), state, Some(record));
-        let id = plain.id();
-        let put = format!("{id} 4 7 k");
-        assert_eq!(seen, ["0 5 k 7", "0 5 k 7", "0 5 k 7", "0 4 7 k", put.as_str()]);
+        let put = format!("{} 4 7 k for 86400000", plain.id());
+        assert_eq!(seen, ["0 5 k 7", "0 5 k 7", "0 5 k 7", "0 4 7 k for 0", put.as_str()]);
+        // The time to live of a keyspace is one of the put, and one without an end is none.
+        let mut others = esker_batch_create();
+        let put = esker_batch_put_with_ttl_in;
+        assert_eq!(esker_batch_put_in(Some(&mut others), fleeting.get(), k, 1, n, 1, None), OK);
+        let never = ESKER_NEVER_MS;
+        assert_eq!(put(Some(&mut others), fleeting.get(), k, 1, n, 1, never, None), OK);
+        assert_eq!(put(Some(&mut others), fleeting.get(), k, 1, n, 1, never - 1, None), OK);
+        seen.clear();
+        esker_batch_visit_keyspaces(Some(&others), state, Some(record));
+        let id = fleeting.id();
+        let ops = ["4 k 7 for 500", "1 k 7", "4 k 7 for 18446744073709551614"];
+        assert_eq!(seen, ops.map(|op| format!("{id} {op}")));
         seen.clear();
         esker_batch_iterate(Some(&batch), state, Some(record_put), None, None);
         assert_eq!(seen, ["0 1 7 k", "0 1 7 k"]);

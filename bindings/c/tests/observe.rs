@@ -317,7 +317,14 @@ unsafe fn esker_keyspace_contains_of(
 ) -> i32 {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        esker_c::own::keyspace_data::esker_keyspace_contains(keyspace, key, 1, Some(found), None)
+        esker_c::own::keyspace_data::esker_keyspace_contains(
+            keyspace,
+            None,
+            key,
+            1,
+            Some(found),
+            None,
+        )
     }
 }
 
@@ -465,8 +472,10 @@ fn store_without_threads_runs_its_jobs_when_told_and_tells_about_itself() {
         let starts = keys.each_ref().map(|key| key.as_ptr());
         let key_lens = [4usize; 2];
         esker_perf_enable(1);
-        let code = esker_snapshot_multi_get(
+        let code = esker_multi_get(
+            db.as_ref(),
             snapshot.as_ref(),
+            0,
             2,
             starts.as_ptr(),
             key_lens.as_ptr(),
@@ -515,6 +524,34 @@ fn status_of_an_open_store_is_read_from_its_directory() {
     assert_eq!(code, OK);
     assert!(shown.trim_end().ends_with("# EOF"), "{shown}");
     assert_eq!(process, std::process::id());
+    close(db);
+    esker_options_destroy(Some(options));
+}
+
+#[test]
+fn parts_of_a_program_that_count_its_calls_nest() {
+    let (dir, options) = (tempfile::tempdir().unwrap(), esker_options_create());
+    let db = open(&dir.path().join("db"), &options);
+    let gets = |count: u32| (0..count).for_each(|_| assert!(get(db, b"none").is_none()));
+    let counted = || {
+        let text = taken(&mut esker_perf_take());
+        text.lines().next().unwrap().to_string()
+    };
+    esker_perf_enable(0);
+    gets(1);
+    assert_eq!(counted(), "gets 0");
+    esker_perf_enable(1);
+    gets(2);
+    esker_perf_enable(255);
+    gets(4);
+    assert_eq!((counted().as_str(), counted().as_str()), ("gets 4", "gets 0"));
+    gets(8);
+    esker_perf_enable(0);
+    gets(16);
+    assert_eq!((counted().as_str(), counted().as_str()), ("gets 30", "gets 0"));
+    esker_perf_enable(0);
+    gets(32);
+    assert_eq!(counted(), "gets 0");
     close(db);
     esker_options_destroy(Some(options));
 }

@@ -83,6 +83,7 @@ fn comparator_that_calls_its_own_store_is_refused_without_deadlock() {
             state,
             None,
             Some(greedy_compare),
+            1,
             Some(greedy_name),
             None,
         );
@@ -134,7 +135,17 @@ unsafe extern "C" fn compare_in_keyspace(
                 esker_keyspace_put(keyspace, key, 1, null(), 0, 0, place),
                 esker_keyspace_remove(keyspace, key, 1, None, None),
                 esker_keyspace_clear(keyspace, None),
-                esker_keyspace_multi_get(keyspace, 0, null(), null(), null_mut(), null_mut(), None),
+                esker_keyspace_multi_get(
+                    keyspace,
+                    None,
+                    1,
+                    0,
+                    null(),
+                    null(),
+                    null_mut(),
+                    null_mut(),
+                    None,
+                ),
                 esker_keyspace_find(db, c"default".as_ptr(), Some(&mut other), None),
                 esker_keyspace_drop(db, c"greedy".as_ptr(), None),
                 esker_put(db, key, 1, null(), 0, 0, None),
@@ -160,7 +171,7 @@ fn comparator_of_a_keyspace_that_uses_its_store_or_keyspace_is_refused_without_d
         let state = std::ptr::from_ref(&greedy).cast_mut().cast();
         let (compare, name) = (Some(compare_in_keyspace as _), Some(greedy_name as _));
         let added =
-            esker_options_add_comparator(Some(&mut options), state, None, compare, name, None);
+            esker_options_add_comparator(Some(&mut options), state, None, compare, 0, name, None);
         assert_eq!(added, 0);
         let name = c"test.greedy".as_ptr();
         assert_eq!(esker_keyspace_options_set_key_order(Some(&mut in_keyspace), name, None), 0);
@@ -247,7 +258,7 @@ fn comparator_that_uses_the_transaction_that_called_it_is_refused_without_deadlo
         let state = std::ptr::from_ref(&greedy).cast_mut().cast();
         let (compare, name) = (Some(compare_in_transaction as _), Some(greedy_name as _));
         let place = Some(&mut options);
-        assert_eq!(esker_options_set_comparator(place, state, None, compare, name, None), 0);
+        assert_eq!(esker_options_set_comparator(place, state, None, compare, 0, name, None), 0);
         assert_eq!(esker_open(path.as_ptr(), Some(&options), Some(&mut db), None), 0);
         assert_eq!(esker_transaction_begin(db.as_ref(), None, Some(&mut t), None), 0);
         let put = |key: &[u8]| {

@@ -47,6 +47,7 @@ pub fn kind(event: &Event) -> (i32, &'static str) {
         Event::KeyspaceRenamed { .. } => (15, "keyspace_renamed"),
         Event::KeyspaceDropped { .. } => (16, "keyspace_dropped"),
         Event::Closed { .. } => (17, "closed"),
+        Event::SlotDropped { .. } => (18, "slot_dropped"),
         _ => (OTHER, "other"),
     }
 }
@@ -124,6 +125,7 @@ fn fields_of(event: &Event) -> Vec<(&'static str, Value<'_>)> {
         Event::KeyspaceCreated { id, name, .. } | Event::KeyspaceDropped { id, name, .. } => {
             fields! { Number: "number" = u64::from(*id); Text: "name" = name; }
         }
+        Event::SlotDropped { name, cause, .. } => fields! { Text: "name" = name, "cause" = cause; },
         Event::KeyspaceRenamed { id, name, new_name, .. } => fields! {
             Number: "number" = u64::from(*id);
             Text: "name" = name, "new_name" = new_name;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`calling`] | detection of re-entrant calls from a comparator or filter |
 //! | [`closable`] | an object that can be closed while other threads use it |
+//! | [`counting`] | the counts of a thread's calls, in parts of a program that nest |
 //! | [`cursor`] | a cursor over the pairs of a store or of a transaction |
 //! | [`events`] | the events of a store as named fields |
 //! | [`encryption`] | keys of encrypted stores, and the change of a key |
@@ -23,6 +24,7 @@
 
 pub mod calling;
 pub mod closable;
+pub mod counting;
 pub mod cursor;
 pub mod encryption;
 pub mod events;

@@ -3,24 +3,48 @@
 //! Invariants: the engine defines the rules of a backup directory; a failed call makes no backup and
 //! no store.
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::time::UNIX_EPOCH;
 
 use esker::Db;
 use esker::backup::{BackupInfo, BackupOptions};
 
+use super::common::c_text;
 use super::options::esker_options_t;
 use super::store::{esker_db_t, fs_of, on};
 use crate::failure::{Failure, Outcome, attempt, there};
 use crate::ffi;
 
-/// Receives a backup: state, its number, its directory, the number of its tables, their size in
-/// bytes, the time of its creation in milliseconds since 1970 (-1 if unknown), and the reason if
-/// the identity of its store could not be read, else NULL. The texts are valid only during the
-/// call.
+/// A backup, from `esker_backups`. The texts are valid during the call. Later versions may add fields
+/// at the end.
+#[repr(C)]
+pub struct esker_backup_info_t {
+    /// Number of the backup in its directory.
+    pub number: u64,
+    /// Directory of the backup, which is a store.
+    pub path: *const c_char,
+    /// Number of its tables, also of those that other backups share.
+    pub tables: u64,
+    /// Size of these tables, in bytes.
+    pub table_bytes: u64,
+    /// Time of its creation, in milliseconds since 1970, by the clock of the machine that made it;
+    /// -1 if it is unknown because of the `problem`.
+    pub created_ms: i64,
+    /// 1 if the store of the backup is known, 0 if not, because of the `problem`.
+    pub has_store: u8,
+    /// Identity of the store that was backed up (`esker_store_id`); 0 if it is unknown.
+    pub store_id: u64,
+    /// Directory of the store that was backed up, at that time; NULL if it is unknown.
+    pub store_path: *const c_char,
+    /// Why the identity of the store and the time could not be read; NULL if they could. The content
+    /// of the backup may be intact: a restore checks it.
+    pub problem: *const c_char,
+}
+
+/// Receives a backup: state, backup.
 pub type esker_visit_backup_t =
-    Option<unsafe extern "C" fn(*mut c_void, u64, *const c_char, u64, u64, i64, *const c_char)>;
+    Option<unsafe extern "C" fn(*mut c_void, *const esker_backup_info_t)>;
 
 /// Adds a backup of all writes so far to the backup directory `path`, which is created if it is
 /// missing. Copies only tables that the previous backup does not have, and reads all tables back. A
@@ -70,20 +94,34 @@ pub unsafe extern "C" fn esker_backups(
         // SAFETY: the caller meets the header's contract for strings.
         let path = unsafe { ffi::path(path) }?;
         for backup in Db::backups_on(fs_of(options), path)? {
-            let problem = backup.problem.as_ref().map(|problem| problem.to_string());
-            let problem = problem.map(|problem| text(problem.as_bytes())).transpose()?;
-            let place = text(backup.path.as_os_str().as_bytes())?;
-            let problem = problem.as_ref().map_or(std::ptr::null(), |problem| problem.as_ptr());
-            let (number, tables, bytes) = (backup.number, backup.tables, backup.table_bytes);
-            let created = created_ms(&backup);
+            let problem = backup.problem.as_ref().map(|problem| c_text(&problem.to_string()));
+            let path = text(backup.path.as_os_str().as_bytes())?;
+            let store_path = backup.store_path.as_ref();
+            let store_path =
+                store_path.map(|path| text(path.as_os_str().as_bytes())).transpose()?;
+            let info = esker_backup_info_t {
+                number: backup.number,
+                path: path.as_ptr(),
+                tables: backup.tables,
+                table_bytes: backup.table_bytes,
+                created_ms: created_ms(&backup),
+                has_store: backup.store_id.is_some().into(),
+                store_id: backup.store_id.unwrap_or(0),
+                store_path: pointer(store_path.as_deref()),
+                problem: pointer(problem.as_deref()),
+            };
             // SAFETY: the function and `state` belong together by the caller's contract; the texts
             // outlive the call.
-            unsafe { visit(state, number, place.as_ptr(), tables, bytes, created, problem) };
+            unsafe { visit(state, &raw const info) };
         }
         Ok(())
     });
     // SAFETY: the caller meets the header's contract for messages.
     unsafe { ffi::code(outcome, message) }
+}
+
+fn pointer(text: Option<&CStr>) -> *const c_char {
+    text.map_or(std::ptr::null(), CStr::as_ptr)
 }
 
 fn text(bytes: &[u8]) -> Outcome<CString> {

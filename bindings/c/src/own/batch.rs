@@ -5,7 +5,9 @@ use std::ffi::{c_char, c_void};
 use esker::Batch;
 use esker::BatchOp;
 
+use super::common::data_of;
 use super::keyspace::esker_keyspace_t;
+use super::merge_and_ttl::ESKER_NEVER_MS;
 use crate::failure::{Outcome, attempt, there};
 use crate::ffi;
 
@@ -35,10 +37,31 @@ pub type esker_visit_delete_t = Option<unsafe extern "C" fn(*mut c_void, *const 
 pub type esker_visit_delete_range_t =
     Option<unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize)>;
 
-/// Receives an operation: state, number of its keyspace, its kind (`ESKER_OPERATION_PUT` and so
-/// on), the key or start, its length, the value, end or operand (NULL for a delete), its length.
+/// An operation of a batch, from `esker_batch_visit_keyspaces`. The buffers are valid during the
+/// call. Later versions may add fields at the end.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct esker_operation_t {
+    /// `ESKER_OPERATION_PUT` and so on.
+    pub kind: i32,
+    /// Number of the keyspace (`esker_keyspace_id`); 0 is the keyspace `default`.
+    pub keyspace: u32,
+    /// The key, or the start of a range.
+    pub key: *const u8,
+    /// Length of the key.
+    pub key_len: usize,
+    /// The value, the operand or the end of a range; NULL for a delete.
+    pub value: *const u8,
+    /// Length of the value.
+    pub value_len: usize,
+    /// Time to live of an `ESKER_OPERATION_PUT_WITH_TTL`, in milliseconds from the write of the
+    /// batch on; `ESKER_NEVER_MS` for every other kind.
+    pub ttl_ms: u64,
+}
+
+/// Receives an operation: state, operation.
 pub type esker_visit_operation_t =
-    Option<unsafe extern "C" fn(*mut c_void, u32, i32, *const u8, usize, *const u8, usize)>;
+    Option<unsafe extern "C" fn(*mut c_void, *const esker_operation_t)>;
 
 /// Creates an empty batch.
 #[unsafe(no_mangle)]
@@ -229,7 +252,8 @@ pub unsafe extern "C" fn esker_batch_append(
 
 /// Calls a function for every operation, in order. With a NULL function, operations of its kind are
 /// skipped, and merges always are. `put` also receives the puts of pairs that expire. The functions
-/// do not learn the keyspace of an operation; see `esker_batch_visit_keyspaces`.
+/// do not learn the keyspace of an operation, nor a time to live, so what they build is not always an
+/// equal batch; `esker_batch_visit_keyspaces` passes all of an operation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_iterate(
     batch: Option<&esker_batch_t>,
@@ -265,8 +289,33 @@ pub unsafe extern "C" fn esker_batch_iterate(
     }
 }
 
-/// Calls `visit` for every operation, in order, with the number of its keyspace
-/// (`esker_keyspace_id`). Does nothing if `visit` is NULL.
+/// Returns an operation as C gets it, or `None` for a kind that C has no number for.
+fn operation_of(op: BatchOp<'_>) -> Option<esker_operation_t> {
+    let mut ttl_ms = ESKER_NEVER_MS;
+    let (keyspace, kind, key, value) = match op {
+        BatchOp::Put { keyspace, key, value } => (keyspace, ESKER_OPERATION_PUT, key, Some(value)),
+        BatchOp::PutWithTtl { keyspace, key, value, ttl } => {
+            ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(ESKER_NEVER_MS);
+            (keyspace, ESKER_OPERATION_PUT_WITH_TTL, key, Some(value))
+        }
+        BatchOp::Merge { keyspace, key, operand } => {
+            (keyspace, ESKER_OPERATION_MERGE, key, Some(operand))
+        }
+        BatchOp::Delete { keyspace, key } => (keyspace, ESKER_OPERATION_DELETE, key, None),
+        BatchOp::DeleteRange { keyspace, start, end } => {
+            (keyspace, ESKER_OPERATION_DELETE_RANGE, start, Some(end))
+        }
+        _ => return None,
+    };
+    let (key, key_len) = data_of(key);
+    let (value, value_len) = value.map_or((std::ptr::null(), 0), data_of);
+    Some(esker_operation_t { kind, keyspace, key, key_len, value, value_len, ttl_ms })
+}
+
+/// Calls `visit` for every operation, in order. A put into a keyspace with a time to live is an
+/// `ESKER_OPERATION_PUT_WITH_TTL`, and a put with the time to live `ESKER_NEVER_MS` an
+/// `ESKER_OPERATION_PUT`. Does nothing if `batch` or `visit` is NULL. `visit` must not change the
+/// batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_visit_keyspaces(
     batch: Option<&esker_batch_t>,
@@ -274,27 +323,9 @@ pub unsafe extern "C" fn esker_batch_visit_keyspaces(
     visit: esker_visit_operation_t,
 ) {
     let (Some(batch), Some(visit)) = (batch, visit) else { return };
-    for op in batch.batch.operations() {
-        let (keyspace, kind, first, second) = match op {
-            BatchOp::Put { keyspace, key, value } => {
-                (keyspace, ESKER_OPERATION_PUT, key, Some(value))
-            }
-            BatchOp::PutWithTtl { keyspace, key, value, .. } => {
-                (keyspace, ESKER_OPERATION_PUT_WITH_TTL, key, Some(value))
-            }
-            BatchOp::Merge { keyspace, key, operand } => {
-                (keyspace, ESKER_OPERATION_MERGE, key, Some(operand))
-            }
-            BatchOp::Delete { keyspace, key } => (keyspace, ESKER_OPERATION_DELETE, key, None),
-            BatchOp::DeleteRange { keyspace, start, end } => {
-                (keyspace, ESKER_OPERATION_DELETE_RANGE, start, Some(end))
-            }
-            _ => continue,
-        };
-        let (second, second_len) =
-            second.map_or((std::ptr::null(), 0), |second| (second.as_ptr(), second.len()));
-        // SAFETY: the function and `state` belong together by the caller's contract; the buffers
-        // outlive the call.
-        unsafe { visit(state, keyspace, kind, first.as_ptr(), first.len(), second, second_len) };
+    for operation in batch.batch.operations().filter_map(operation_of) {
+        // SAFETY: the function and `state` belong together by the caller's contract; the operation
+        // and its buffers outlive the call.
+        unsafe { visit(state, &raw const operation) };
     }
 }

@@ -296,8 +296,8 @@ pub unsafe extern "C" fn esker_keyspace_rename(
 
 /// Drops the keyspace `name` with all its keys. The space is freed in the background. Existing
 /// iterators go on; every other use of its handles fails with `ESKER_NOT_FOUND`, except
-/// `esker_keyspace_name`, `esker_keyspace_id` and `esker_keyspace_close`. The keyspace `default`
-/// cannot be dropped.
+/// `esker_keyspace_close` and the functions that return its name, its number, its tree, its key order
+/// and its own options. The keyspace `default` cannot be dropped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_keyspace_drop(
     db: Option<&esker_db_t>,
@@ -319,4 +319,34 @@ pub extern "C" fn esker_keyspace_name(keyspace: Option<&esker_keyspace_t>) -> *m
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_keyspace_id(keyspace: Option<&esker_keyspace_t>) -> u32 {
     keyspace.map_or(0, |handle| handle.keyspace.id())
+}
+
+/// Returns the name of the key order of a keyspace, which must be freed with `esker_free`; NULL for
+/// NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_keyspace_key_order(keyspace: Option<&esker_keyspace_t>) -> *mut c_char {
+    keyspace
+        .map_or(std::ptr::null_mut(), |handle| ffi::give_text(handle.keyspace.key_order().name()))
+}
+
+/// Returns the options that a keyspace got when it was created, `name=value` a line, by name: what
+/// `esker_keyspace_options_set` takes to make an equal keyspace, besides the key order. The other
+/// options are the store's. The text is empty for the keyspace `default`. It must be freed with
+/// `esker_free`; NULL for NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_keyspace_own_options(keyspace: Option<&esker_keyspace_t>) -> *mut c_char {
+    keyspace.map_or(std::ptr::null_mut(), |handle| {
+        let options = handle.keyspace.options();
+        let lines: Vec<String> =
+            options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        ffi::give_text(&lines.join("\n"))
+    })
+}
+
+/// Returns the number of the tree that holds the keys of a keyspace, as in `esker_event_t`. Keyspaces
+/// with the same key order and the same options share a tree. 0 is the tree of the keyspace `default`
+/// alone; 0 for NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_keyspace_tree(keyspace: Option<&esker_keyspace_t>) -> u32 {
+    keyspace.map_or(0, |handle| handle.keyspace.tree())
 }

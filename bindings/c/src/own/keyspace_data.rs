@@ -150,6 +150,32 @@ pub unsafe extern "C" fn esker_keyspace_get(
     }
 }
 
+/// Does the same as `esker_keyspace_get`. With `fill_cache` 0, the read inserts no blocks into the
+/// cache.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_keyspace_get_with(
+    keyspace: Option<&esker_keyspace_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    fill_cache: u8,
+    key: *const u8,
+    key_len: usize,
+    value: Option<&mut *mut u8>,
+    value_len: Option<&mut usize>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let place = ValuePlace::new(value, value_len)?;
+            let key = ffi::bytes(key, key_len, "key")?;
+            let options = read_options(snapshot, fill_cache != 0);
+            place.give(esker_keyspace_t::open(keyspace)?.get_with(key, &options)?);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
 /// Reads the value of a key of a keyspace and passes it to `visit` without a copy. The arguments
 /// after `keyspace` are those of `esker_get_visit`.
 #[unsafe(no_mangle)]
@@ -178,13 +204,13 @@ pub unsafe extern "C" fn esker_keyspace_get_visit(
     }
 }
 
-/// Reads the values of `count` keys of a keyspace as of one moment. `keys` and `key_lens` have the
-/// keys. `values` and `value_lens` have `count` places each. A place gets a copy of the value,
-/// which must be freed with `esker_free`, or NULL if the key is missing. A failed call sets every
-/// place to NULL, unless one of the last two arrays is NULL.
+/// Reads the values of `count` keys of a keyspace as of one moment. The arguments after `keyspace` are
+/// those of `esker_multi_get`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_keyspace_multi_get(
     keyspace: Option<&esker_keyspace_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    fill_cache: u8,
     count: usize,
     keys: *const *const u8,
     key_lens: *const usize,
@@ -197,17 +223,20 @@ pub unsafe extern "C" fn esker_keyspace_multi_get(
     unsafe {
         let outcome = attempt(|| {
             multi_get(count, (keys, key_lens), (values, value_lens), |keys| {
-                Ok(esker_keyspace_t::open(keyspace)?.multi_get(keys)?)
+                let options = read_options(snapshot, fill_cache != 0);
+                Ok(esker_keyspace_t::open(keyspace)?.multi_get_with(keys, &options)?)
             })
         });
         ffi::code(outcome, message)
     }
 }
 
-/// Sets `*found` to 1 if a keyspace has the key, else to 0.
+/// Sets `*found` to 1 if a keyspace has the key now, or has it in `snapshot` if that is not NULL,
+/// else to 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_keyspace_contains(
     keyspace: Option<&esker_keyspace_t>,
+    snapshot: Option<&esker_snapshot_t>,
     key: *const u8,
     key_len: usize,
     found: Option<&mut u8>,
@@ -217,7 +246,11 @@ pub unsafe extern "C" fn esker_keyspace_contains(
     unsafe {
         on(keyspace, message, |keyspace| {
             let place = there(found, "place for the result")?;
-            *place = u8::from(keyspace.contains_key(ffi::bytes(key, key_len, "key")?)?);
+            let key = ffi::bytes(key, key_len, "key")?;
+            *place = u8::from(match snapshot {
+                None => keyspace.contains_key(key)?,
+                Some(_) => keyspace.get_with(key, &read_options(snapshot, true))?.is_some(),
+            });
             Ok(())
         })
     }
@@ -285,6 +318,30 @@ pub unsafe extern "C" fn esker_keyspace_size_bytes(
     unsafe {
         on(keyspace, message, |keyspace| {
             *there(size_bytes, "place for the size")? = keyspace.size_bytes()?;
+            Ok(())
+        })
+    }
+}
+
+/// Sets `*size_bytes` to the approximate size of the keys of a keyspace from `start` (inclusive) to
+/// `end` (exclusive), in its key order, in the tables, in bytes. Data that is only in memory is not
+/// counted. It is 0 if `end` is not after `start`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_keyspace_approximate_size(
+    keyspace: Option<&esker_keyspace_t>,
+    start: *const u8,
+    start_len: usize,
+    end: *const u8,
+    end_len: usize,
+    size_bytes: Option<&mut u64>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        on(keyspace, message, |keyspace| {
+            let place = there(size_bytes, "place for the size")?;
+            let from = ffi::bytes(start, start_len, "start")?;
+            *place = keyspace.approximate_size(from, ffi::bytes(end, end_len, "end")?)?;
             Ok(())
         })
     }

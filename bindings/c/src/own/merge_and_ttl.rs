@@ -3,14 +3,15 @@
 //! Invariants: a time to live of [`ESKER_NEVER_MS`] never ends; a refused operand is not written.
 
 use std::ffi::c_char;
+use std::ops::Bound;
 use std::time::Duration;
 
-use esker::{Batch, Slice};
+use esker::{Batch, DbIterator, KeyBounds};
 
 use super::batch::{add, esker_batch_t};
 use super::common::write_options;
 use super::keyspace::esker_keyspace_t;
-use super::read::ValuePlace;
+use super::read::{ValuePlace, esker_snapshot_t, read_options};
 use super::store::esker_db_t;
 use crate::failure::{Outcome, attempt, there};
 use crate::ffi;
@@ -313,7 +314,8 @@ pub unsafe extern "C" fn esker_keyspace_touch(
     }
 }
 
-/// Reads a value and the time at which it expires into the places of the caller.
+/// Reads a value and the time at which it expires into the places of the caller. The pair is the only
+/// one of an iterator, because an iterator can be at a snapshot.
 ///
 /// # Safety
 /// As for [`ffi::bytes`] and [`ffi::code`].
@@ -322,7 +324,7 @@ unsafe fn get_with_expiry(
     value: (Option<&mut *mut u8>, Option<&mut usize>),
     expires_ms: Option<&mut u64>,
     message: Option<&mut *mut c_char>,
-    read: impl FnOnce(&[u8]) -> Outcome<Option<(Slice, Option<u64>)>>,
+    iter: impl FnOnce(KeyBounds) -> Outcome<DbIterator>,
 ) -> i32 {
     // SAFETY: guaranteed by the caller.
     unsafe {
@@ -330,24 +332,28 @@ unsafe fn get_with_expiry(
             let place = ValuePlace::new(value.0, value.1)?;
             let expires_ms = there(expires_ms, "place for the time")?;
             *expires_ms = ESKER_NEVER_MS;
-            let Some((found, time)) = read(ffi::bytes(key.0, key.1, "key")?)? else {
-                return Ok(());
-            };
-            *expires_ms = time.unwrap_or(ESKER_NEVER_MS);
-            place.give(Some(found));
+            let key = ffi::bytes(key.0, key.1, "key")?.to_vec();
+            let mut iter = iter((Bound::Included(key.clone()), Bound::Included(key)))?;
+            iter.seek_to_first()?;
+            if iter.valid() {
+                *expires_ms = iter.expires_ms().unwrap_or(ESKER_NEVER_MS);
+                place.copy(iter.value());
+            }
             Ok(())
         });
         ffi::code(outcome, message)
     }
 }
 
-/// Reads the value of a key and the time at which the pair expires. Sets `*value` to a copy, which
-/// must be freed with `esker_free`, or to NULL if the key is missing, and `*expires_ms` to the time
-/// in milliseconds since 1970, or to `ESKER_NEVER_MS` if the pair does not expire or the key is
-/// missing.
+/// Reads the value of a key and the time at which the pair expires: now, or in `snapshot` if that is
+/// not NULL. Sets `*value` to a copy, which must be freed with `esker_free`, or to NULL if the key is
+/// missing, and `*expires_ms` to the time in milliseconds since 1970, or to `ESKER_NEVER_MS` if the
+/// pair does not expire or the key is missing. A pair that has expired since the snapshot was taken
+/// is not missing in it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_get_with_expiry(
     db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
     key: *const u8,
     key_len: usize,
     value: Option<&mut *mut u8>,
@@ -355,10 +361,11 @@ pub unsafe extern "C" fn esker_get_with_expiry(
     expires_ms: Option<&mut u64>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
+    let options = read_options(snapshot, true);
     // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
-        get_with_expiry((key, key_len), (value, value_len), expires_ms, message, |key| {
-            Ok(esker_db_t::open(db)?.get_with_expiry(key)?)
+        get_with_expiry((key, key_len), (value, value_len), expires_ms, message, |bounds| {
+            Ok(esker_db_t::open(db)?.iter_with(&options, bounds)?)
         })
     }
 }
@@ -368,6 +375,7 @@ pub unsafe extern "C" fn esker_get_with_expiry(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_keyspace_get_with_expiry(
     keyspace: Option<&esker_keyspace_t>,
+    snapshot: Option<&esker_snapshot_t>,
     key: *const u8,
     key_len: usize,
     value: Option<&mut *mut u8>,
@@ -375,10 +383,11 @@ pub unsafe extern "C" fn esker_keyspace_get_with_expiry(
     expires_ms: Option<&mut u64>,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
+    let options = read_options(snapshot, true);
     // SAFETY: the caller meets the header's contract for buffers and messages.
     unsafe {
-        get_with_expiry((key, key_len), (value, value_len), expires_ms, message, |key| {
-            Ok(esker_keyspace_t::open(keyspace)?.get_with_expiry(key)?)
+        get_with_expiry((key, key_len), (value, value_len), expires_ms, message, |bounds| {
+            Ok(esker_keyspace_t::open(keyspace)?.iter_with(&options, bounds)?)
         })
     }
 }

@@ -4,9 +4,9 @@
 
 use std::ffi::{CString, c_char, c_void};
 
-use esker::perf::{self, PerfContext};
 use esker::{Clock, Db, Event, EventListener};
 use esker_bindings::calling;
+use esker_bindings::counting;
 use esker_bindings::events::{self, Value};
 use esker_bindings::runtime;
 
@@ -58,6 +58,8 @@ pub const ESKER_EVENT_KEYSPACE_RENAMED: i32 = 15;
 pub const ESKER_EVENT_KEYSPACE_DROPPED: i32 = 16;
 /// The store is being closed: the last event; if that failed, `error` and `error_code`.
 pub const ESKER_EVENT_CLOSED: i32 = 17;
+/// A slot of the change feed keeps no logs any more: `name`, `cause`. Its next use fails.
+pub const ESKER_EVENT_SLOT_DROPPED: i32 = 18;
 
 /// An event of a store. Its kind tells which fields it has; the others are 0 or NULL. The texts are
 /// valid during the call. Later versions may add fields at the end.
@@ -71,7 +73,7 @@ pub struct esker_event_t {
     pub text: *const c_char,
     /// Message of the failure.
     pub error: *const c_char,
-    /// Name of a keyspace or of a job.
+    /// Name of a keyspace, of a slot or of a job.
     pub name: *const c_char,
     /// New name of a keyspace.
     pub new_name: *const c_char,
@@ -421,20 +423,28 @@ pub unsafe extern "C" fn esker_run_one_job(
     }
 }
 
-/// Switches the counting of this thread's calls on (`on` other than 0) or off. Switching it on sets
-/// its counts to 0. It is off in a new thread.
+/// Begins to count this thread's calls, with counts of 0 (`on` other than 0), or ends that. A thread
+/// does not count at first.
+///
+/// The calls nest: each one with an `on` other than 0 begins a part of the program that counts, and
+/// needs one with 0, which ends the innermost part. The thread counts until the outermost part has
+/// ended. Each part counts all that happens in it, also in inner parts, and whatever these take. A
+/// call with 0 without such a part has no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_perf_enable(on: u8) {
-    perf::enable(on != 0);
+    match on {
+        0 => counting::end(),
+        _ => counting::begin(),
+    }
 }
 
-/// Returns the counts of this thread's calls since the last call of this function, or since
-/// `esker_perf_enable`, and sets them to 0: lines of a name, a space and a number, such as
-/// `cache_hits 12`. The names are those of Rust's `PerfContext`. The text must be freed with
-/// `esker_free`.
+/// Returns the counts of this thread's calls since the last call of this function in the innermost
+/// part (`esker_perf_enable`), or since the part began, and sets them to 0: lines of a name, a space
+/// and a number, such as `cache_hits 12`. All are 0 if the thread does not count. The names are those
+/// of Rust's `PerfContext`. The text must be freed with `esker_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_perf_take() -> *mut c_char {
-    let counts = runtime::perf(&PerfContext::take());
+    let counts = runtime::perf(&counting::take());
     let lines = counts.map(|(name, count)| format!("{name} {count}"));
     ffi::give_text(&lines.join("\n"))
 }

@@ -7,6 +7,7 @@ use esker::fs::Fs;
 use esker::fs::MemFs;
 use esker::{KeyOrder, Options, built_in_merge_operator};
 use esker_bindings::encryption::Key;
+use esker_bindings::orders::Orders;
 
 use crate::callbacks::{
     CCompactionFilter, CComparator, CFilter, CMergeOperator, esker_compaction_filter_t,
@@ -85,20 +86,27 @@ pub unsafe extern "C" fn esker_options_get(
     found.ok().flatten().map_or(std::ptr::null_mut(), |text| ffi::give_text(&text))
 }
 
-/// Sets the key order to `compare`, which returns a negative number, zero or a positive number. The
-/// order of a given name must never change. Each call, which may come from any thread, receives
-/// `state`. `destructor`, which may be NULL, receives `state` at the end, also if this call fails.
+/// Sets the key order of the keyspace `default` to `compare`, which returns a negative number, zero or
+/// a positive number. The order of a given name must never change. Each call, which may come from any
+/// thread, receives `state`. `destructor`, which may be NULL, receives `state` at the end, also if this
+/// call fails.
+///
+/// `equal_is_identical` other than 0 promises that keys that compare as equal always have the same
+/// bytes. Then tables get Bloom filters, which make gets of missing keys and of keys in deep levels
+/// cheaper. With 0, which is always right, they get none. A wrong promise loses keys for reads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_options_set_comparator(
     options: Option<&mut esker_options_t>,
     state: *mut c_void,
     destructor: esker_destructor_t,
     compare: esker_compare_t,
+    equal_is_identical: u8,
     name: esker_name_t,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     let outcome = attempt(|| {
-        let comparator = CComparator::new(state, destructor, compare, name)?;
+        let comparator = CComparator::new(state, destructor, compare, name)?
+            .with_identical_equals(equal_is_identical != 0);
         there(options, "options handle")?.options.key_order =
             KeyOrder::Custom(Arc::new(comparator));
         Ok(())
@@ -117,11 +125,13 @@ pub unsafe extern "C" fn esker_options_add_comparator(
     state: *mut c_void,
     destructor: esker_destructor_t,
     compare: esker_compare_t,
+    equal_is_identical: u8,
     name: esker_name_t,
     message: Option<&mut *mut c_char>,
 ) -> i32 {
     let outcome = attempt(|| {
-        let comparator = CComparator::new(state, destructor, compare, name)?;
+        let comparator = CComparator::new(state, destructor, compare, name)?
+            .with_identical_equals(equal_is_identical != 0);
         let orders = &mut there(options, "options handle")?.options.key_orders;
         orders.push(KeyOrder::Custom(Arc::new(comparator)));
         Ok(())
@@ -130,8 +140,58 @@ pub unsafe extern "C" fn esker_options_add_comparator(
     unsafe { ffi::code(outcome, message) }
 }
 
-/// Replaces the Bloom filter by the caller's filter functions. `create` returns memory allocated
-/// with `malloc`. `may_match` must not return 0 for a key in the filter.
+/// Sets the key order of the keyspace `default` by its name: `esker.bytewise` (the default),
+/// `esker.reverse`, or the name of a comparator that was added to these options before
+/// (`esker_options_add_comparator`). A store keeps the order of its creation: an opening with another
+/// one fails with `ESKER_INCOMPATIBLE`. Fails with `ESKER_INVALID_ARGUMENT` for any other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_options_set_key_order(
+    options: Option<&mut esker_options_t>,
+    name: *const c_char,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let name = ffi::utf8(name, "name")?;
+            let options = &mut there(options, "options handle")?.options;
+            options.key_order = Orders::of(options).find(name)?;
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Replaces the Bloom filters of new tables by filters of the caller, in all keyspaces. Default: Bloom
+/// filters with the option `filter_bits_per_key`, which has no effect then.
+///
+/// `create` makes the filter of a table that is written. It gets `state`, an array of the keys of the
+/// table, an array of their lengths in bytes, the number of keys, and a place for the length of the
+/// filter, which holds 0. The keys are distinct and in key order, and those that the table deletes are
+/// among them; the number is 0 if the table only has range deletions. It returns the filter,
+/// allocated with `malloc`, and stores its length in bytes. The library copies and frees it. A filter
+/// without bytes may be NULL. A filter stays in memory while its table is open; 10 bits per key are
+/// usual.
+///
+/// `may_match` gets `state`, a key, its length in bytes, a filter that `create` has made, and its
+/// length. It returns 0 if the key is not among the keys of the filter, and a get then does not read
+/// the table; any other value means that the key may be among them. If it returns 0 for one of the
+/// keys, gets do not find that key, and `esker_verify` reports damage. It must allow a filter without
+/// bytes, if `create` makes such ones.
+///
+/// The keys of a keyspace other than `default` have four bytes before them, in both functions: the
+/// same for all keys of the keyspace, and others for each keyspace.
+///
+/// `name` returns a permanent name of the format of the filters, which each table keeps. At an opening
+/// with functions of another name, or with none, a table with a filter of the caller is read as if it
+/// may have every key. Bloom filters of existing tables are used in any case.
+///
+/// The functions are called from any thread, by several at once. They must return, must not throw or
+/// jump out, and must not use the store: its functions fail with `ESKER_INVALID_ARGUMENT` then. Their
+/// arguments are valid only during the call. `destructor`, which may be NULL, receives `state` once:
+/// after the options and every store that was opened with them are freed, from any thread, or at once
+/// if this call fails. Fails with `ESKER_INVALID_ARGUMENT` if `create`, `may_match` or `name` is NULL,
+/// or `name` returns NULL. A later call replaces the functions of an earlier one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_options_set_filter(
     options: Option<&mut esker_options_t>,

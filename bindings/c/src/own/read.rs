@@ -70,8 +70,13 @@ impl<'a> ValuePlace<'a> {
     /// Stores a copy of the value that was found.
     pub(super) fn give(self, found: Option<Slice>) {
         if let Some(found) = found {
-            (*self.0, *self.1) = (ffi::give_bytes(&found), found.len());
+            self.copy(&found);
         }
+    }
+
+    /// Stores a copy of a value.
+    pub(super) fn copy(self, value: &[u8]) {
+        (*self.0, *self.1) = (ffi::give_bytes(value), value.len());
     }
 }
 
@@ -107,6 +112,30 @@ pub unsafe extern "C" fn esker_get(
         let outcome = attempt(|| {
             let place = ValuePlace::new(value, value_len)?;
             place.give(find(db, snapshot, true, key, key_len)?);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Does the same as `esker_get`. With `fill_cache` 0, the read inserts no blocks into the cache, so
+/// that a read of rarely used pairs evicts no others.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_get_with(
+    db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    fill_cache: u8,
+    key: *const u8,
+    key_len: usize,
+    value: Option<&mut *mut u8>,
+    value_len: Option<&mut usize>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let place = ValuePlace::new(value, value_len)?;
+            place.give(find(db, snapshot, fill_cache != 0, key, key_len)?);
             Ok(())
         });
         ffi::code(outcome, message)
@@ -168,37 +197,16 @@ pub(super) unsafe fn multi_get(
     }
 }
 
-/// Reads the values of `count` keys as of one moment. `keys` and `key_lens` have the keys. `values`
-/// and `value_lens` have `count` places each. A place gets a copy of the value, which must be freed
-/// with `esker_free`, or NULL if the key is missing. A failed call sets every place to NULL, unless
-/// one of the last two arrays is NULL.
+/// Reads the values of `count` keys as of one moment: the present one, or that of `snapshot` if that
+/// is not NULL. With `fill_cache` 0, the reads insert no blocks into the cache. `keys` and `key_lens`
+/// have the keys. `values` and `value_lens` have `count` places each. A place gets a copy of the
+/// value, which must be freed with `esker_free`, or NULL if the key is missing. A failed call sets
+/// every place to NULL, unless one of the last two arrays is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_multi_get(
     db: Option<&esker_db_t>,
-    count: usize,
-    keys: *const *const u8,
-    key_lens: *const usize,
-    values: *mut *mut u8,
-    value_lens: *mut usize,
-    message: Option<&mut *mut c_char>,
-) -> i32 {
-    // SAFETY: the caller meets the header's contract for buffers and messages; the arrays have
-    // `count` items.
-    unsafe {
-        let outcome = attempt(|| {
-            multi_get(count, (keys, key_lens), (values, value_lens), |keys| {
-                Ok(esker_db_t::open(db)?.multi_get(keys)?)
-            })
-        });
-        ffi::code(outcome, message)
-    }
-}
-
-/// Does the same as `esker_multi_get`, at the moment of a snapshot. After the store was closed, it
-/// fails with `ESKER_CLOSED`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn esker_snapshot_multi_get(
     snapshot: Option<&esker_snapshot_t>,
+    fill_cache: u8,
     count: usize,
     keys: *const *const u8,
     key_lens: *const usize,
@@ -211,17 +219,20 @@ pub unsafe extern "C" fn esker_snapshot_multi_get(
     unsafe {
         let outcome = attempt(|| {
             multi_get(count, (keys, key_lens), (values, value_lens), |keys| {
-                Ok(there(snapshot, "snapshot")?.snapshot.multi_get(keys)?)
+                let options = read_options(snapshot, fill_cache != 0);
+                Ok(esker_db_t::open(db)?.multi_get_with(keys, &options)?)
             })
         });
         ffi::code(outcome, message)
     }
 }
 
-/// Sets `*found` to 1 if the store has the key, else to 0.
+/// Sets `*found` to 1 if the store has the key now, or has it in `snapshot` if that is not NULL, else
+/// to 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_contains(
     db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
     key: *const u8,
     key_len: usize,
     found: Option<&mut u8>,
@@ -231,7 +242,11 @@ pub unsafe extern "C" fn esker_contains(
     unsafe {
         on(db, message, |db| {
             let place = there(found, "place for the result")?;
-            *place = u8::from(db.contains_key(ffi::bytes(key, key_len, "key")?)?);
+            let key = ffi::bytes(key, key_len, "key")?;
+            *place = u8::from(match snapshot {
+                None => db.contains_key(key)?,
+                Some(_) => db.read_with(key, &read_options(snapshot, true), |_| ())?.is_some(),
+            });
             Ok(())
         })
     }

@@ -235,7 +235,8 @@ pub unsafe extern "C" fn esker_compact_range(
 }
 
 /// Sets `*size_bytes` to the approximate size of the keys from `start` (inclusive) to `end`
-/// (exclusive) in the tables, in bytes.
+/// (exclusive) in the tables, in bytes. Data that is only in memory is not counted. It is 0 if `end`
+/// is not after `start`. `esker_keyspace_approximate_size` does so for another keyspace than `default`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_approximate_size(
     db: Option<&esker_db_t>,

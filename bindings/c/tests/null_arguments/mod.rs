@@ -15,6 +15,7 @@ use esker_c::own::follower::*;
 use esker_c::own::fork::*;
 use esker_c::own::ingest::*;
 use esker_c::own::keyspace::*;
+use esker_c::own::keyspace_data::*;
 use esker_c::own::merge_and_ttl::*;
 use esker_c::own::observe::*;
 use esker_c::own::options::*;
@@ -32,9 +33,14 @@ fn null_handles_return_error_from_functions_on_many_keys_and_ranges() {
     refused! {
         esker_remove(None, null(), 0, None);
         esker_delete_range(None, null(), 0, null(), 0, 0);
-        esker_multi_get(None, 0, null(), null(), null_mut(), null_mut());
-        esker_multi_get(None, 1, null(), null(), null_mut(), null_mut());
-        esker_contains(None, null(), 0, Some(&mut 0));
+        esker_multi_get(None, None, 1, 0, null(), null(), null_mut(), null_mut());
+        esker_multi_get(None, None, 0, 1, null(), null(), null_mut(), null_mut());
+        esker_contains(None, None, null(), 0, Some(&mut 0));
+        esker_get_with(None, None, 1, null(), 0, Some(&mut null_mut()), Some(&mut 0));
+        esker_get_with(None, None, 0, null(), 0, None, Some(&mut 0));
+        esker_keyspace_get_with(None, None, 1, null(), 0, Some(&mut null_mut()), Some(&mut 0));
+        esker_keyspace_approximate_size(None, null(), 0, null(), 0, Some(&mut 0));
+        esker_keyspace_approximate_size(None, null(), 0, null(), 0, None);
         esker_openmetrics(None, Some(&mut null_mut()));
         esker_openmetrics(None, None);
     }
@@ -72,9 +78,9 @@ fn null_handles_return_error_from_functions_on_merges_and_expiry() {
         esker_touch(None, null(), 0, 0, None);
         esker_touch(None, null(), 1, 0, None);
         esker_keyspace_touch(None, null(), 0, 0, None);
-        esker_get_with_expiry(None, null(), 0, Some(&mut value), Some(&mut len), None);
-        esker_get_with_expiry(None, null(), 0, Some(&mut value), Some(&mut len), Some(&mut time));
-        esker_keyspace_get_with_expiry(None, null(), 0, None, Some(&mut len), Some(&mut time));
+        esker_get_with_expiry(None, None, null(), 0, Some(&mut value), Some(&mut len), None);
+        esker_get_with_expiry(None, None, null(), 0, Some(&mut value), Some(&mut len), Some(&mut time));
+        esker_keyspace_get_with_expiry(None, None, null(), 0, None, Some(&mut len), Some(&mut time));
         esker_options_add_merge_operator(None, null_mut(), None, None, None, None);
         esker_options_add_merge_operator(Some(&mut options), null_mut(), None, None, None, None);
         esker_options_set_merge_operator(None, name);
@@ -215,7 +221,6 @@ fn null_handles_return_error_from_functions_that_observe_and_share() {
         esker_store_id(None, Some(&mut 0));
         esker_run_one_job(None, None);
         esker_write_within(None, None, 0, 0);
-        esker_snapshot_multi_get(None, 0, null(), null(), null_mut(), null_mut());
         esker_transaction_merge(None, null(), 0, null(), 0);
         esker_transaction_merge_in(None, None, null(), 0, null(), 0);
         esker_transaction_put_with_ttl(None, null(), 0, null(), 0, 0);

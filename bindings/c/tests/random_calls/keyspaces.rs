@@ -71,23 +71,18 @@ fn taken(value: *mut u8, len: usize) -> Option<Vec<u8>> {
 }
 
 /// Records an operation of a batch.
-unsafe extern "C" fn record(
-    state: *mut c_void,
-    keyspace: u32,
-    kind: i32,
-    first: *const u8,
-    first_len: usize,
-    second: *const u8,
-    second_len: usize,
-) {
-    // SAFETY: the state is a list that outlives the call; the buffers are valid during the call.
+unsafe extern "C" fn record(state: *mut c_void, operation: *const esker_operation_t) {
+    // SAFETY: the state is a list that outlives the call; the operation and its buffers are valid
+    // during the call.
     unsafe {
-        let first = std::slice::from_raw_parts(first, first_len).to_vec();
-        let second = match second.is_null() {
+        let op = &*operation;
+        let keyspace = op.keyspace;
+        let first = std::slice::from_raw_parts(op.key, op.key_len).to_vec();
+        let second = match op.value.is_null() {
             true => Vec::new(),
-            false => std::slice::from_raw_parts(second, second_len).to_vec(),
+            false => std::slice::from_raw_parts(op.value, op.value_len).to_vec(),
         };
-        let op = match kind {
+        let op = match op.kind {
             ESKER_OPERATION_PUT => Op::Put(first, second),
             ESKER_OPERATION_DELETE => Op::Delete(first),
             _ => Op::DeleteRange(first, second),
@@ -119,7 +114,10 @@ impl RandomCalls {
             }
             let (o, state) = (Some(&mut *options), freed.cast());
             let (order, name) = (Some(backwards as _), Some(backwards_name as _));
-            assert_eq!(esker_options_add_comparator(o, state, Some(count), order, name, None), OK);
+            assert_eq!(
+                esker_options_add_comparator(o, state, Some(count), order, 0, name, None),
+                OK
+            );
         }
         let default = ("default".to_string(), Content::default());
         let mut world = RandomCalls {

@@ -178,7 +178,7 @@ impl RandomCalls {
             if backwards_order {
                 let (o, state) = (Some(&mut *options), freed.cast());
                 let (order, name) = (Some(backwards as _), Some(backwards_name as _));
-                let set = esker_options_set_comparator(o, state, Some(count), order, name, None);
+                let set = esker_options_set_comparator(o, state, Some(count), order, 0, name, None);
                 assert_eq!(set, OK);
             }
             if rng.chance(5) {
@@ -494,7 +494,7 @@ impl RandomCalls {
         unsafe {
             let (v, l) = (values.as_mut_ptr(), value_lens.as_mut_ptr());
             let (s, s_len, count) = (starts.as_ptr(), lens.as_ptr(), keys.len());
-            let code = esker_multi_get(self.db(), count, s, s_len, v, l, None);
+            let code = esker_multi_get(self.db(), None, 1, count, s, s_len, v, l, None);
             self.expect(buffers.iter().all(|buffer| buffer.fine), code);
             for (at, key) in keys.iter().enumerate() {
                 let (value, len) = (values[at], value_lens[at]);
@@ -505,7 +505,7 @@ impl RandomCalls {
                 assert_eq!(found.as_deref(), expected, "{}", key.escape_ascii());
                 let (buffer, mut has) = (buffers[at], 7);
                 let place = Some(&mut has);
-                let asked = esker_contains(self.db(), buffer.start, buffer.len, place, None);
+                let asked = esker_contains(self.db(), None, buffer.start, buffer.len, place, None);
                 self.expect(buffer.fine, asked);
                 let expected =
                     if asked == OK { u8::from(self.content.get(key).is_some()) } else { 7 };

@@ -97,7 +97,10 @@ impl RandomCalls {
             }
             let (o, state) = (Some(&mut *options), freed.cast());
             let (order, name) = (Some(backwards as _), Some(backwards_name as _));
-            assert_eq!(esker_options_add_comparator(o, state, Some(count), order, name, None), OK);
+            assert_eq!(
+                esker_options_add_comparator(o, state, Some(count), order, 0, name, None),
+                OK
+            );
         }
         let reversed = Content { backwards: true, pairs: Vec::new() };
         let mut world = RandomCalls {

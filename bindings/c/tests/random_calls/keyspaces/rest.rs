@@ -45,8 +45,12 @@ impl RandomCalls {
         unsafe {
             let (k, l, count) = (starts.as_ptr(), lens.as_ptr(), keys.len());
             let (v, v_l) = (values.as_mut_ptr(), value_lens.as_mut_ptr());
-            assert_eq!(esker_keyspace_multi_get(space, count, k, l, v, v_l, None), expected);
-            let code = esker_keyspace_contains(space, starts[0], lens[0], Some(&mut has), None);
+            assert_eq!(
+                esker_keyspace_multi_get(space, None, 1, count, k, l, v, v_l, None),
+                expected
+            );
+            let code =
+                esker_keyspace_contains(space, None, starts[0], lens[0], Some(&mut has), None);
             assert_eq!(code, expected);
         }
         let found = values.into_iter().zip(value_lens).map(|(value, len)| taken(value, len));

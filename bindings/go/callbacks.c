@@ -99,14 +99,16 @@ static void visit_backup(void *state, const esker_backup_info_t *backup) {
 	eskerGoVisitBackup((uintptr_t)state, (esker_backup_info_t *)backup);
 }
 
-int32_t esker_go_set_comparator(esker_options_t *options, uintptr_t state, char **message) {
-	return esker_options_set_comparator(options, (void *)state, destroy, compare, 0, name,
-		message);
+int32_t esker_go_set_comparator(esker_options_t *options, uintptr_t state,
+		uint8_t equal_is_identical, char **message) {
+	return esker_options_set_comparator(options, (void *)state, destroy, compare,
+		equal_is_identical, name, message);
 }
 
-int32_t esker_go_add_comparator(esker_options_t *options, uintptr_t state, char **message) {
-	return esker_options_add_comparator(options, (void *)state, destroy, compare, 0, name,
-		message);
+int32_t esker_go_add_comparator(esker_options_t *options, uintptr_t state,
+		uint8_t equal_is_identical, char **message) {
+	return esker_options_add_comparator(options, (void *)state, destroy, compare,
+		equal_is_identical, name, message);
 }
 
 int32_t esker_go_add_merge_operator(esker_options_t *options, uintptr_t state, uint8_t partial,
@@ -160,6 +162,34 @@ int32_t esker_go_visit_slots(const esker_db_t *db, uintptr_t state, char **messa
 
 int32_t esker_go_lineage(const esker_db_t *db, char **name, uintptr_t state, char **message) {
 	return esker_lineage(db, name, (void *)state, visit_ancestor, message);
+}
+
+static void visit_table(void *state, const esker_table_t *table) {
+	eskerGoVisitTable((uintptr_t)state, (esker_table_t *)table);
+}
+
+int32_t esker_go_visit_tables(const esker_db_t *db, uintptr_t state, char **message) {
+	return esker_tables(db, (void *)state, visit_table, message);
+}
+
+static void visit_option(void *state, const esker_option_t *option) {
+	eskerGoVisitOption((uintptr_t)state, (esker_option_t *)option);
+}
+
+int32_t esker_go_visit_options(uintptr_t state, char **message) {
+	return esker_options_visit((void *)state, visit_option, message);
+}
+
+static int64_t read_value(void *state, uint8_t *buffer, size_t len) {
+	return eskerGoRead((uintptr_t)state, buffer, len);
+}
+
+int32_t esker_go_put_reader(const esker_db_t *db, const esker_keyspace_t *keyspace,
+		const uint8_t *key, size_t key_len, uintptr_t state, uint64_t *bytes, char **message) {
+	return keyspace == NULL
+		? esker_put_reader(db, key, key_len, (void *)state, read_value, bytes, message)
+		: esker_keyspace_put_reader(keyspace, key, key_len, (void *)state, read_value, bytes,
+			message);
 }
 
 // A chunk of packed pairs of Go: the lengths of the key and of the value, four bytes each,

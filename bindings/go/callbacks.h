@@ -5,8 +5,10 @@
 
 #include "esker.h"
 
-int32_t esker_go_set_comparator(esker_options_t *options, uintptr_t state, char **message);
-int32_t esker_go_add_comparator(esker_options_t *options, uintptr_t state, char **message);
+int32_t esker_go_set_comparator(esker_options_t *options, uintptr_t state,
+	uint8_t equal_is_identical, char **message);
+int32_t esker_go_add_comparator(esker_options_t *options, uintptr_t state,
+	uint8_t equal_is_identical, char **message);
 int32_t esker_go_add_merge_operator(esker_options_t *options, uintptr_t state, uint8_t partial,
 	char **message);
 int32_t esker_go_add_compaction_filter(esker_options_t *options, uintptr_t state, char **message);
@@ -20,6 +22,11 @@ int32_t esker_go_visit_backups(const char *path, const esker_options_t *options,
 
 int32_t esker_go_visit_slots(const esker_db_t *db, uintptr_t state, char **message);
 int32_t esker_go_lineage(const esker_db_t *db, char **name, uintptr_t state, char **message);
+int32_t esker_go_visit_tables(const esker_db_t *db, uintptr_t state, char **message);
+int32_t esker_go_visit_options(uintptr_t state, char **message);
+// Puts the value of a `source` of stream.go.
+int32_t esker_go_put_reader(const esker_db_t *db, const esker_keyspace_t *keyspace,
+	const uint8_t *key, size_t key_len, uintptr_t state, uint64_t *bytes, char **message);
 // Loads the pairs of a `load` of ingest.go.
 int32_t esker_go_bulk_load(const esker_db_t *db, const esker_keyspace_t *keyspace, uintptr_t state,
 	esker_ingest_report_t **report, char **message);

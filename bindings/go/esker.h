@@ -1,8 +1,8 @@
 /* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
  *
  * Ownership:
- *  1. An object returned by an esker_*_create function, by esker_open, esker_follow or
- *     esker_transaction_begin is freed once, by the function of the same type that ends in
+ *  1. An object returned by an esker_*_create function, by esker_open, esker_follow,
+ *     esker_get_reader or esker_transaction_begin is freed once, by the function of the same type that ends in
  *     _destroy, and a keyspace and a slot by esker_keyspace_close and esker_slot_close. Freeing NULL does nothing. The store may be
  *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
  *     readable until the store is opened again, removed or repaired. Then they may fail, but return
@@ -20,7 +20,7 @@
  *     crash. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot, a keyspace and a follower; options,
- * batches, iterators, feeds, diffs, sorted writers and transactions by one at a time. A transaction checks that: a call during a
+ * batches, iterators, feeds, diffs, sorted writers, readers of values and transactions by one at a time. A transaction checks that: a call during a
  * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
  * (comparators, filters, merge operators, compaction filters, sources of keys, clocks) are called from any thread,
  * by several at once, and listeners by one at a time. They must not throw or jump out, and must not use the store they are called
@@ -309,6 +309,10 @@ typedef struct esker_transaction_options_t esker_transaction_options_t;
 // by one thread at a time: a call during a call of another thread fails with
 // `ESKER_INVALID_ARGUMENT`. It may be freed before or after the store.
 typedef struct esker_transaction_t esker_transaction_t;
+
+// A reader of one value, in the version that was the newest when the reader was created. It may be used
+// by one thread at a time, and freed before or after the store.
+typedef struct esker_value_reader_t esker_value_reader_t;
 
 // Frees a callback's state.
 typedef void (*esker_destructor_t)(void*);
@@ -649,6 +653,8 @@ typedef struct {
   uint64_t bytes;
   // 1 if the call waited for a flush of what was written before.
   uint8_t flushed;
+  // Number of these tables at each level.
+  uint64_t levels[8];
 } esker_ingest_report_t;
 
 // Gives the next pair of a bulk load: state, the places for the key, its length, the value and its
@@ -689,6 +695,66 @@ typedef struct {
   // `ESKER_OK`, or the code with which the last catch-up failed.
   int32_t error_code;
 } esker_follower_lag_t;
+
+// Gives the next bytes of a value: state, a buffer and its length, which is at least 1. Stores 1 byte or
+// more there and returns their number; returns 0 at the end of the value, and a negative number if the
+// value is not to be written.
+typedef int64_t (*esker_read_t)(void*, uint8_t*, size_t);
+
+// A table file of a store, from `esker_tables`. The keys are valid during the call. Later versions may
+// add fields at the end.
+typedef struct {
+  // Number of the file, which is also its name.
+  uint64_t number;
+  // Tree of the file; tree 0 holds the keyspace `default`. Keys of other trees begin with four bytes
+  // that stand for their keyspace.
+  uint64_t tree;
+  // Level of the file.
+  uint64_t level;
+  // Size of the file, in bytes.
+  uint64_t size_bytes;
+  // Number of entries: puts, merges and deletes.
+  uint64_t entries;
+  // Number of deletes among the entries.
+  uint64_t deletes;
+  // Number of range deletions.
+  uint64_t range_deletes;
+  // Size of the keys and values before compression, in bytes.
+  uint64_t raw_bytes;
+  // The first key.
+  const uint8_t *smallest;
+  // Length of the first key.
+  size_t smallest_len;
+  // The last key.
+  const uint8_t *largest;
+  // Length of the last key.
+  size_t largest_len;
+} esker_table_t;
+
+// Receives a table: state, table.
+typedef void (*esker_visit_table_t)(void*, const esker_table_t*);
+
+// A description of an option, from `esker_options_visit`. The texts are valid during the call. Later
+// versions may add fields at the end.
+typedef struct {
+  // Name, as `esker_options_set` takes it.
+  const char *name;
+  // Unit of a number; empty for a name or a switch.
+  const char *unit;
+  // Default, as text.
+  const char *default_value;
+  // Values that it can have, as text, such as `1 to 8, auto`.
+  const char *range;
+  // What it does, as Markdown.
+  const char *description;
+  // 1 if it can be changed while the store is open (`esker_set_option`).
+  uint8_t is_changeable;
+  // 1 if a keyspace can have a value of its own (`esker_keyspace_options_set`).
+  uint8_t is_of_keyspaces;
+} esker_option_t;
+
+// Receives the description of an option: state, option.
+typedef void (*esker_visit_option_t)(void*, const esker_option_t*);
 
 #ifdef __cplusplus
 extern "C" {
@@ -1090,6 +1156,10 @@ int32_t esker_snapshot_create(const esker_db_t *db, esker_snapshot_t **snapshot,
 // Frees a snapshot.
 void esker_snapshot_destroy(esker_snapshot_t *snapshot);
 
+// Returns the sequence number of the last operation that a snapshot shows, as in the change feed; 0 for
+// NULL.
+uint64_t esker_snapshot_position(const esker_snapshot_t *snapshot);
+
 // Reads the value of a key: the current one, or the one in `snapshot` if that is not NULL. Sets
 // `*value` to a copy, which must be freed with `esker_free`, or to NULL if the key is missing. A
 // missing key is not a failure.
@@ -1193,6 +1263,11 @@ const uint8_t *esker_iter_key(const esker_iter_t *iter, size_t *key_len);
 // Returns the current value, valid until the iterator is moved or destroyed; empty if it is not at
 // a key.
 const uint8_t *esker_iter_value(const esker_iter_t *iter, size_t *value_len);
+
+// Returns the time at which the current pair expires, in milliseconds since 1970; `ESKER_NEVER_MS` if
+// it does not expire, if the iterator is not at a key, for NULL, and always for an iterator of a
+// transaction.
+uint64_t esker_iter_expires_ms(const esker_iter_t *iter);
 
 // Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,
 // also past either end.
@@ -2169,6 +2244,9 @@ int32_t esker_diff_relation(const esker_diff_t *diff);
 // Returns the number of tables that both stores have; 0 for NULL. If it is 0, every pair is read.
 uint64_t esker_diff_shared_files(const esker_diff_t *diff);
 
+// Returns the size of the tables that both stores have, in bytes; 0 for NULL.
+uint64_t esker_diff_shared_bytes(const esker_diff_t *diff);
+
 // Returns the names of the keyspaces that only the second store has, or with an `old` other than 0
 // those that only the first one has: one per line. The text must be freed with `esker_free`. NULL
 // for NULL.
@@ -2221,6 +2299,10 @@ int32_t esker_sorted_writer_delete(esker_sorted_writer_t *writer,
 
 // Returns the number of entries so far; 0 for NULL.
 uint64_t esker_sorted_writer_entries(const esker_sorted_writer_t *writer);
+
+// Returns the approximate length of the file so far, in bytes, for a program that begins another file
+// at some size; 0 for NULL and after `esker_sorted_writer_finish`.
+uint64_t esker_sorted_writer_estimated_bytes(const esker_sorted_writer_t *writer);
 
 // Completes the file and makes it durable. No entry can be added after this. Sets `*file` to what
 // was written, valid until the writer is freed; `file` may be NULL. After a failure there is no
@@ -2416,6 +2498,114 @@ int32_t esker_follower_lag(const esker_follower_t *follower,
 int32_t esker_follower_promote(const esker_follower_t *follower,
                                esker_db_t **db,
                                char **message);
+
+// Sets a key to the bytes that `read` gives, and holds 2 MiB of them in memory at a time. `read` is
+// called with `state` on this thread, until it returns 0, and must not throw or jump out. It may use the
+// store, but not close it. A value of more than 512 KiB goes past the log and the memtables into a file
+// of its own, and is durable when this returns; a shorter one is put as by `esker_put`. Sets
+// `*value_bytes` to the length of the value; it may be NULL.
+//
+// Nothing is changed after a failure: `ESKER_IO` if `read` failed, `ESKER_INVALID_ARGUMENT` for a key of
+// more than 1 MiB or a value of more than 1 GiB, `ESKER_INCOMPATIBLE` for a value of more than 512 KiB
+// in a store with format version 1 (`esker_upgrade_format`); otherwise as `esker_put` and
+// `esker_ingest`.
+int32_t esker_put_reader(const esker_db_t *db,
+                         const uint8_t *key,
+                         size_t key_len,
+                         void *state,
+                         esker_read_t read,
+                         uint64_t *value_bytes,
+                         char **message);
+
+// Does the same as `esker_put_reader`, in a keyspace. Fails with `ESKER_INVALID_ARGUMENT` if the keyspace
+// has a time to live.
+int32_t esker_keyspace_put_reader(const esker_keyspace_t *keyspace,
+                                  const uint8_t *key,
+                                  size_t key_len,
+                                  void *state,
+                                  esker_read_t read,
+                                  uint64_t *value_bytes,
+                                  char **message);
+
+// Sets `*reader` to a reader of the present value of a key, or to NULL if the key is missing. It returns
+// that value whatever is written later, also after the store was closed. Of a value in a file of its own
+// (`esker_put_reader`) it holds 64 KiB in memory, and the file open; any other value is in memory as a
+// whole. Fails as `esker_get`.
+int32_t esker_get_reader(const esker_db_t *db,
+                         const uint8_t *key,
+                         size_t key_len,
+                         esker_value_reader_t **reader,
+                         char **message);
+
+// Does the same as `esker_get_reader`, in a keyspace.
+int32_t esker_keyspace_get_reader(const esker_keyspace_t *keyspace,
+                                  const uint8_t *key,
+                                  size_t key_len,
+                                  esker_value_reader_t **reader,
+                                  char **message);
+
+// Returns the length of the whole value, in bytes; 0 for NULL.
+uint64_t esker_value_reader_len(const esker_value_reader_t *reader);
+
+// Copies bytes of the value, from `offset` on, into `buffer`. Sets `*bytes` to their number:
+// `buffer_len`, or less at the end of the value, or 0 behind it. Fails with `ESKER_CORRUPTION` if a
+// piece of the value is damaged; `*bytes` is then the number of bytes before it, and bytes of other
+// pieces can still be read.
+int32_t esker_value_reader_read(esker_value_reader_t *reader,
+                                uint64_t offset,
+                                uint8_t *buffer,
+                                size_t buffer_len,
+                                size_t *bytes,
+                                char **message);
+
+// Frees a reader.
+void esker_value_reader_destroy(esker_value_reader_t *reader);
+
+// Calls `visit` for each table that the store has now, of all keyspaces, by level and number. A file
+// with parts in several levels is passed once for each.
+int32_t esker_tables(const esker_db_t *db,
+                     void *state,
+                     esker_visit_table_t visit,
+                     char **message);
+
+// Sets `*value` to a metric of the store, by the name of its field in `docs/metrics.md`, such as
+// `user_ops` or `memory.memtable_bytes`, in the unit of that name. Fails with
+// `ESKER_INVALID_ARGUMENT` for a name that is no number of the whole store.
+int32_t esker_metric(const esker_db_t *db, const char *name, uint64_t *value, char **message);
+
+// Sets `*value` to a metric of one level of the store, by the name of its field in `docs/metrics.md`,
+// such as `levels.bytes`. Fails with `ESKER_INVALID_ARGUMENT` for a name that is no number of levels,
+// and for a level that the store does not have.
+int32_t esker_level_metric(const esker_db_t *db,
+                           size_t level,
+                           const char *name,
+                           uint64_t *value,
+                           char **message);
+
+// Calls `visit` for each option that `esker_options_set` sets, in the order of `docs/options.md`. Fails
+// with `ESKER_INVALID_ARGUMENT` if `visit` is NULL.
+int32_t esker_options_visit(void *state,
+                            esker_visit_option_t visit,
+                            char **message);
+
+// Changes `count` options of the open store, all or none of them: options whose values are allowed only
+// together can be changed so. Fails as `esker_set_option`.
+int32_t esker_set_options(const esker_db_t *db,
+                          size_t count,
+                          const char *const *names,
+                          const char *const *values,
+                          char **message);
+
+// Compacts all keys of every keyspace, as `esker_compact_range` does for those of `default`. Keyspaces
+// that were compacted before a failure stay compacted.
+int32_t esker_compact_all(const esker_db_t *db,
+                          char **message);
+
+// Sets `*path` to the absolute path of the store's directory, or in memory to the path with which the
+// store was opened. It must be freed with `esker_free`.
+int32_t esker_path(const esker_db_t *db,
+                   char **path,
+                   char **message);
 
 #ifdef __cplusplus
 }  // extern "C"

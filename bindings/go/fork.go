@@ -257,6 +257,16 @@ func (d *Diff) SharedFiles() uint64 {
 	return uint64(C.esker_diff_shared_files(d.c))
 }
 
+// SharedBytes returns the size of these tables, in bytes.
+func (d *Diff) SharedBytes() uint64 {
+	if !d.guard.enter() {
+		return 0
+	}
+	defer runtime.KeepAlive(d)
+	defer d.guard.leave()
+	return uint64(C.esker_diff_shared_bytes(d.c))
+}
+
 // KeyspacesOnlyInOld returns the names of the keyspaces that only the first store has.
 func (d *Diff) KeyspacesOnlyInOld() []string { return d.onlyIn(1) }
 

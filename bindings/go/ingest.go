@@ -117,6 +117,16 @@ func (w *SortedWriter) Entries() (entries uint64) {
 	return entries
 }
 
+// EstimatedBytes returns the approximate length of the file so far, for a program that begins another
+// file at some size; 0 after Finish and Close.
+func (w *SortedWriter) EstimatedBytes() (bytes uint64) {
+	_ = w.on(func(c *C.esker_sorted_writer_t, _ **C.char) C.int32_t {
+		bytes = uint64(C.esker_sorted_writer_estimated_bytes(c))
+		return C.ESKER_OK
+	})
+	return bytes
+}
+
 // Finish completes the file and makes it durable. No entry can be added after it. After an error there
 // is no file.
 func (w *SortedWriter) Finish() (file SortedFile, err error) {
@@ -155,6 +165,8 @@ type IngestReport struct {
 	Files, Entries, Bytes uint64
 	// Flushed says that the call waited for a flush of what was written before.
 	Flushed bool
+	// Levels is the number of these tables at each level.
+	Levels [8]uint64
 }
 
 // reportOf returns a report of C, and frees it.
@@ -163,8 +175,12 @@ func reportOf(report *C.esker_ingest_report_t) IngestReport {
 		return IngestReport{}
 	}
 	defer C.esker_free(unsafe.Pointer(report))
-	return IngestReport{uint64(report.sequence), uint64(report.files), uint64(report.entries),
-		uint64(report.bytes), report.flushed != 0}
+	made := IngestReport{Sequence: uint64(report.sequence), Files: uint64(report.files),
+		Entries: uint64(report.entries), Bytes: uint64(report.bytes), Flushed: report.flushed != 0}
+	for level, tables := range report.levels {
+		made.Levels[level] = uint64(tables)
+	}
+	return made
 }
 
 // Ingest makes files of sorted writers part of the keyspace, all of them at once. Their entries become

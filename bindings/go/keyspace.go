@@ -162,6 +162,33 @@ func (k *Keyspace) ID() uint32 {
 	return uint32(C.esker_keyspace_id(k.handle))
 }
 
+// Tree returns the number of the tree that holds the keys of the keyspace, as in Event. Keyspaces with
+// the same key order and the same options share a tree. 0 is the tree of the keyspace default alone.
+func (k *Keyspace) Tree() uint32 {
+	defer runtime.KeepAlive(k)
+	return uint32(C.esker_keyspace_tree(k.handle))
+}
+
+// KeyOrder returns the name of the key order of the keyspace.
+func (k *Keyspace) KeyOrder() string {
+	defer runtime.KeepAlive(k)
+	order, _ := taken(C.esker_keyspace_key_order(k.handle))
+	return order
+}
+
+// OwnOptions returns the options that the keyspace got when it was created. The others are the store's.
+// It is empty for the keyspace default.
+func (k *Keyspace) OwnOptions() map[string]string {
+	defer runtime.KeepAlive(k)
+	text, _ := taken(C.esker_keyspace_own_options(k.handle))
+	own := map[string]string{}
+	for _, line := range lines(text) {
+		name, value, _ := strings.Cut(line, "=")
+		own[name] = value
+	}
+	return own
+}
+
 // Clear deletes all keys of the keyspace with one range deletion. ErrInvalidArgument for the
 // keyspace default, which has no greatest key.
 func (k *Keyspace) Clear() error {
@@ -183,6 +210,22 @@ func (k *Keyspace) SizeBytes() (uint64, error) {
 	var size C.uint64_t
 	var message *C.char
 	err := failed(C.esker_keyspace_size_bytes(k.handle, &size, &message), message)
+	return uint64(size), err
+}
+
+// ApproximateSize returns the approximate size in bytes of the keys from start (inclusive) to end
+// (exclusive), in the key order of the keyspace, in the tables. Data that is only in memory is not
+// counted.
+func (k *Keyspace) ApproximateSize(start, end []byte) (uint64, error) {
+	if k.guard.isClosed() {
+		return 0, closed("keyspace's handle")
+	}
+	defer runtime.KeepAlive(k)
+	start, end = onHeap(start), onHeap(end)
+	var size C.uint64_t
+	var message *C.char
+	err := failed(C.esker_keyspace_approximate_size(k.handle, ptr(start), n(start), ptr(end),
+		n(end), &size, &message), message)
 	return uint64(size), err
 }
 

@@ -35,6 +35,9 @@ type Options struct {
 	Key *Key
 	// Comparator is the key order of the keyspace default. Nil is bytewise order. It never changes.
 	Comparator *Comparator
+	// KeyOrder is the key order of the keyspace default by its name: esker.bytewise (the default),
+	// esker.reverse, or that of one of Comparators. It never changes. Not beside a Comparator.
+	KeyOrder string
 	// Comparators are orders that other keyspaces may name.
 	Comparators []*Comparator
 	// MergeOperator is the name of the merge operator of the keyspace default: a built-in one
@@ -69,6 +72,9 @@ type Comparator struct {
 	// store, and must not change or keep its arguments. A panic of it ends the program, because
 	// there is no order to go on with.
 	Compare func(a, b []byte) int
+	// EqualIsIdentical promises that keys that compare as equal always have the same bytes. Tables
+	// then get Bloom filters. A wrong promise loses keys for reads.
+	EqualIsIdentical bool
 }
 
 // A MergeOperator makes values of operands. Its functions are called by reads, flushes and
@@ -195,6 +201,16 @@ func (o *Options) fill(c *C.esker_options_t) error {
 	if err := o.addFunctions(c); err != nil {
 		return err
 	}
+	if o.KeyOrder != "" {
+		if o.Comparator != nil {
+			return invalid("the options have both a KeyOrder and a Comparator")
+		}
+		if err := named(o.KeyOrder, func(name *C.char, m **C.char) C.int32_t {
+			return C.esker_options_set_key_order(c, name, m)
+		}); err != nil {
+			return err
+		}
+	}
 	if o.MergeOperator != "" {
 		if err := named(o.MergeOperator, func(name *C.char, m **C.char) C.int32_t {
 			return C.esker_options_set_merge_operator(c, name, m)
@@ -222,7 +238,7 @@ func (o *Options) addFunctions(c *C.esker_options_t) error {
 	if k := o.Comparator; k != nil {
 		if err := add(k.Name, k.Compare != nil, functions{comparator: k},
 			func(s C.uintptr_t, m **C.char) C.int32_t {
-				return C.esker_go_set_comparator(c, s, m)
+				return C.esker_go_set_comparator(c, s, flag(k.EqualIsIdentical), m)
 			}); err != nil {
 			return err
 		}
@@ -230,7 +246,7 @@ func (o *Options) addFunctions(c *C.esker_options_t) error {
 	for _, k := range o.Comparators {
 		if err := add(k.Name, k.Compare != nil, functions{comparator: k},
 			func(s C.uintptr_t, m **C.char) C.int32_t {
-				return C.esker_go_add_comparator(c, s, m)
+				return C.esker_go_add_comparator(c, s, flag(k.EqualIsIdentical), m)
 			}); err != nil {
 			return err
 		}
@@ -277,6 +293,14 @@ func (o *Options) addFunctions(c *C.esker_options_t) error {
 			})
 	}
 	return nil
+}
+
+// flag returns a truth value of C.
+func flag(on bool) C.uint8_t {
+	if on {
+		return 1
+	}
+	return 0
 }
 
 // callsGo reports whether calls of the store may call functions of the program.

@@ -124,6 +124,12 @@ static inline esker_go_done esker_go_has(const esker_db_t *db, const esker_keysp
 	return done;
 }
 
+static inline int32_t esker_go_get_reader(const esker_db_t *db, const esker_keyspace_t *keyspace,
+		const uint8_t *key, size_t key_len, esker_value_reader_t **reader, char **message) {
+	return keyspace == NULL ? esker_get_reader(db, key, key_len, reader, message)
+		: esker_keyspace_get_reader(keyspace, key, key_len, reader, message);
+}
+
 // Reads many keys. `packed` has the keys one after the other, with their lengths in `lens`.
 static inline esker_go_done esker_go_multi_get(const esker_db_t *db,
 		const esker_keyspace_t *keyspace, const esker_snapshot_t *snapshot, size_t count,

@@ -47,6 +47,17 @@ func (s *Snapshot) In(keyspace *Keyspace) *View {
 	return view
 }
 
+// Position returns the sequence number of the last operation that the snapshot shows, as in the change
+// feed; 0 after Close.
+func (s *Snapshot) Position() uint64 {
+	if !s.guard.enter() {
+		return 0
+	}
+	defer runtime.KeepAlive(s)
+	defer s.guard.leave()
+	return uint64(C.esker_snapshot_position(s.handle))
+}
+
 // Close frees the snapshot, after the calls that use it. Later calls fail with ErrClosed; iterators
 // that were created before go on.
 func (s *Snapshot) Close() error {

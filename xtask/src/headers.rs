@@ -34,14 +34,16 @@ const SOURCES: &[&str] = &[
     "own/ingest.rs",
     "own/encryption.rs",
     "own/follower.rs",
+    "own/stream.rs",
+    "own/inspect.rs",
 ];
 
 const INTRODUCTION: &str = "\
 /* Esker's C interface. Made by `cargo xtask headers`; not to be edited by hand.
  *
  * Ownership:
- *  1. An object returned by an esker_*_create function, by esker_open, esker_follow or
- *     esker_transaction_begin is freed once, by the function of the same type that ends in
+ *  1. An object returned by an esker_*_create function, by esker_open, esker_follow,
+ *     esker_get_reader or esker_transaction_begin is freed once, by the function of the same type that ends in
  *     _destroy, and a keyspace and a slot by esker_keyspace_close and esker_slot_close. Freeing NULL does nothing. The store may be
  *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
  *     readable until the store is opened again, removed or repaired. Then they may fail, but return
@@ -59,7 +61,7 @@ const INTRODUCTION: &str = "\
  *     crash. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot, a keyspace and a follower; options,
- * batches, iterators, feeds, diffs, sorted writers and transactions by one at a time. A transaction checks that: a call during a
+ * batches, iterators, feeds, diffs, sorted writers, readers of values and transactions by one at a time. A transaction checks that: a call during a
  * call of another thread fails with ESKER_INVALID_ARGUMENT. The caller's own functions
  * (comparators, filters, merge operators, compaction filters, sources of keys, clocks) are called from any thread,
  * by several at once, and listeners by one at a time. They must not throw or jump out, and must not use the store they are called

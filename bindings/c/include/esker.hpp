@@ -698,6 +698,8 @@ class Snapshot {
 public:
     // Takes over a handle of `esker_snapshot_create` or `esker_snapshot_create_with_position`.
     explicit Snapshot(esker_snapshot_t* handle) : handle_(handle) {}
+    // The sequence number of the last operation that it shows, as in the change feed.
+    uint64_t position() const noexcept { return esker_snapshot_position(handle_.get()); }
     // The C handle, for calls of `esker.h`. This object keeps it and frees it.
     const esker_snapshot_t* handle() const noexcept { return handle_.get(); }
 
@@ -850,6 +852,14 @@ public:
         size_t length = 0;
         const uint8_t* start = esker_iter_value(handle_.get(), &length);
         return detail::view(start, length);
+    }
+
+    // The time at which the current pair expires, in milliseconds since 1970. Nothing if it does not
+    // expire, if the iterator is not at a key, and always for an iterator of a transaction.
+    std::optional<uint64_t> expires_ms() const noexcept {
+        const uint64_t time_ms = esker_iter_expires_ms(handle_.get());
+        if (time_ms == ESKER_NEVER_MS) return std::nullopt;
+        return time_ms;
     }
 
     // Copies pairs from the position on into a chunk, at most `rows_max` and as many as fit, and
@@ -1287,6 +1297,8 @@ public:
     }
     // The number of tables that both stores have. If it is 0, the comparison reads every pair.
     uint64_t shared_files() const noexcept { return esker_diff_shared_files(handle_.get()); }
+    // The size of these tables, in bytes.
+    uint64_t shared_bytes() const noexcept { return esker_diff_shared_bytes(handle_.get()); }
     // The names of the keyspaces that only the first store has, one per line.
     std::string keyspaces_only_in_old() const {
         return detail::taken(esker_diff_keyspaces_only_in(handle_.get(), 1));
@@ -1390,6 +1402,10 @@ public:
     }
     // The number of entries so far.
     uint64_t entries() const noexcept { return esker_sorted_writer_entries(handle_.get()); }
+    // The approximate length of the file so far, in bytes; 0 after `finish`.
+    uint64_t estimated_bytes() const noexcept {
+        return esker_sorted_writer_estimated_bytes(handle_.get());
+    }
     // Completes the file and makes it durable. The result is valid as long as the writer.
     const esker_sorted_file_t& finish() {
         const esker_sorted_file_t* file = nullptr;
@@ -1532,6 +1548,35 @@ std::vector<std::optional<std::string>> multi_get(Function function, Handle* han
     return found;
 }
 
+// A function that gives bytes, for a value that is not in memory as a whole. An exception of it is
+// thrown again by the call that reads.
+template <class Function, class Handle, class Read>
+uint64_t put_reader(Function function, Handle* handle, std::string_view key, Read& read) {
+    struct State {
+        Read* source;
+        std::exception_ptr thrown;
+    } state{&read, nullptr};
+    const esker_read_t receive = [](void* own, uint8_t* buffer, size_t length) -> int64_t {
+        auto* self = static_cast<State*>(own);
+        try {
+            const size_t given = (*self->source)(reinterpret_cast<char*>(buffer), length);
+            return static_cast<int64_t>(given);
+        } catch (...) {
+            self->thrown = std::current_exception();
+            return -1;
+        }
+    };
+    uint64_t bytes_of_value = 0;
+    try {
+        call(function, handle, bytes(key), key.size(), static_cast<void*>(&state), receive,
+             &bytes_of_value);
+    } catch (const Error&) {
+        if (state.thrown) std::rethrow_exception(state.thrown);
+        throw;
+    }
+    return bytes_of_value;
+}
+
 // The value of a key and the time at which the pair expires.
 template <class Function, class Handle>
 std::optional<ValueWithExpiry> get_with_expiry(Function function, Handle* handle,
@@ -1548,6 +1593,34 @@ std::optional<ValueWithExpiry> get_with_expiry(Function function, Handle* handle
 }
 
 }  // namespace detail
+
+// A reader of one value, in the version that was the newest when the reader was created. It may be used
+// by one thread at a time, also after the store was closed or is gone.
+class ValueReader {
+public:
+    // Takes over a handle of `esker_get_reader` or `esker_keyspace_get_reader`.
+    explicit ValueReader(esker_value_reader_t* handle) : handle_(handle) {}
+
+    // The length of the whole value, in bytes.
+    uint64_t size() const noexcept { return esker_value_reader_len(handle_.get()); }
+    // Copies bytes of the value, from `offset` on, into `buffer`, and returns their number: `length`,
+    // or less at the end of the value, or 0 behind it. Throws `Error` with `Code::corruption` if a
+    // piece of the value is damaged. Other pieces can still be read.
+    size_t read(uint64_t offset, char* buffer, size_t length) {
+        size_t copied = 0;
+        detail::call(esker_value_reader_read, handle_.get(), offset,
+                     reinterpret_cast<uint8_t*>(buffer), length, &copied);
+        return copied;
+    }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_value_reader_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_value_reader_t* handle() noexcept { return handle_.get(); }
+
+private:
+    detail::Owned<esker_value_reader_t, esker_value_reader_destroy> handle_;
+};
 
 // A handle of a keyspace: an ordered map of its own within a store. After the keyspace was dropped,
 // every function except `name`, `id`, `tree`, `key_order`, `own_options` and `handle` throws `Error` with `Code::not_found`; existing
@@ -1586,6 +1659,12 @@ public:
                       Durability durability = Durability::store_default) {
         detail::call(esker_keyspace_put_with_ttl, handle_.get(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size(), ttl_ms, static_cast<int32_t>(durability));
+    }
+    // Sets a key to the bytes that `read` gives. Not for a keyspace with a time to live. See
+    // `Db::put_reader`.
+    template <class Read>
+    uint64_t put_reader(std::string_view key, Read&& read) {
+        return detail::put_reader(esker_keyspace_put_reader, handle_.get(), key, read);
     }
     // Merges an operand into the value of a key, by the merge operator of the keyspace. See
     // `Db::merge`.
@@ -1641,6 +1720,14 @@ public:
     template <class Visit>
     bool read(std::string_view key, Visit&& visit, const ReadOptions& options = {}) const {
         return detail::read(esker_keyspace_get_visit, handle_.get(), key, visit, options);
+    }
+    // A reader of the present value of a key; nothing if the key is missing. See `Db::get_reader`.
+    std::optional<ValueReader> get_reader(std::string_view key) const {
+        esker_value_reader_t* reader = nullptr;
+        detail::call(esker_keyspace_get_reader, handle_.get(), detail::bytes(key), key.size(),
+                     &reader);
+        if (reader == nullptr) return std::nullopt;
+        return ValueReader(reader);
     }
     // The values of the keys as of one moment, in the order of the keys. Throws as `Db::get`.
     std::vector<std::optional<std::string>> multi_get(const std::vector<std::string_view>& keys,
@@ -2068,6 +2155,31 @@ struct Stall {
     bool is_stopped = false;
 };
 
+// A table file of a store, from `Db::tables`.
+struct Table {
+    // The number of the file, which is also its name.
+    uint64_t number = 0;
+    // The tree of the file; tree 0 holds the keyspace `default`. Keys of other trees begin with four
+    // bytes that stand for their keyspace.
+    uint64_t tree = 0;
+    // The level of the file.
+    uint64_t level = 0;
+    // The size of the file, in bytes.
+    uint64_t size_bytes = 0;
+    // The number of entries: puts, merges and deletes.
+    uint64_t entries = 0;
+    // The number of deletes among the entries.
+    uint64_t deletes = 0;
+    // The number of range deletions.
+    uint64_t range_deletes = 0;
+    // The size of the keys and values before compression, in bytes.
+    uint64_t raw_bytes = 0;
+    // The first key.
+    std::string smallest;
+    // The last key.
+    std::string largest;
+};
+
 // Options of a backup.
 struct BackupOptions {
     // Whether a directory of backups of another store is assigned to this store.
@@ -2120,6 +2232,20 @@ public:
                       Durability durability = Durability::store_default) {
         detail::call(esker_put_with_ttl, handle(), detail::bytes(key), key.size(),
                      detail::bytes(value), value.size(), ttl_ms, static_cast<int32_t>(durability));
+    }
+    // Sets a key to the bytes that `read` gives, and returns the length of the value in bytes. `read`
+    // stores the next bytes, at most `length`, in `buffer` and returns their number; 0 ends the value.
+    // An exception of it is thrown again, and nothing is written. It may use the store, but not close
+    // it. The call holds 2 MiB of the value in memory at a time; a value of more than 512 KiB goes into
+    // a file of its own, and is durable at the end. Throws as `put`; also with `Code::incompatible` for
+    // such a value in a store with format version 1 (`upgrade_format`).
+    //
+    //     db.put_reader("film", [&](char* buffer, size_t length) {
+    //         return std::fread(buffer, 1, length, file);
+    //     });
+    template <class Read>
+    uint64_t put_reader(std::string_view key, Read&& read) {
+        return detail::put_reader(esker_put_reader, handle(), key, read);
     }
     // Merges an operand into the value of a key, by the merge operator of the store. Only the
     // operand is written; reads, flushes and compactions make the value. An operand does not
@@ -2185,6 +2311,14 @@ public:
     template <class Visit>
     bool read(std::string_view key, Visit&& visit, const ReadOptions& options = {}) const {
         return detail::read(esker_get_visit, handle(), key, visit, options);
+    }
+    // A reader of the present value of a key; nothing if the key is missing. Of a value in a file of
+    // its own (`put_reader`) it holds 64 KiB in memory. Throws as `get`.
+    std::optional<ValueReader> get_reader(std::string_view key) const {
+        esker_value_reader_t* reader = nullptr;
+        detail::call(esker_get_reader, handle(), detail::bytes(key), key.size(), &reader);
+        if (reader == nullptr) return std::nullopt;
+        return ValueReader(reader);
     }
     // The values of the keys as of one moment, in the order of the keys. Throws as `get`.
     std::vector<std::optional<std::string>> multi_get(const std::vector<std::string_view>& keys,
@@ -2359,6 +2493,22 @@ public:
                      detail::length(bounds.start), detail::bound(bounds.end),
                      detail::length(bounds.end));
     }
+    // Compacts all keys of every keyspace, as `compact_range`.
+    void compact_all() { detail::call(esker_compact_all, handle()); }
+    // The tables that the store has now, of all keyspaces, by level and number. A file with parts in
+    // several levels is there once for each.
+    std::vector<Table> tables() const {
+        std::vector<Table> tables;
+        auto add = [&](const esker_table_t* found) {
+            tables.push_back({found->number, found->tree, found->level, found->size_bytes,
+                              found->entries, found->deletes, found->range_deletes,
+                              found->raw_bytes,
+                              std::string(detail::view(found->smallest, found->smallest_len)),
+                              std::string(detail::view(found->largest, found->largest_len))});
+        };
+        detail::call_visiting<esker_visit_table_t>(add, esker_tables, handle());
+        return tables;
+    }
     // The approximate size of the keys of the keyspace `default` from `start` (inclusive) to `end`
     // (exclusive) in the tables, in bytes. Data that is only in memory is not counted.
     uint64_t approximate_size(std::string_view start, std::string_view end) const {
@@ -2390,6 +2540,36 @@ public:
     // (`docs/options.md`). The change lasts until the store is closed.
     void set_option(const std::string& name, const std::string& value) {
         detail::call(esker_set_option, handle(), name.c_str(), value.c_str());
+    }
+    // Changes several options of the open store, all or none of them. Throws as `set_option`.
+    void set_options(const std::vector<std::pair<std::string, std::string>>& options) {
+        std::vector<const char*> names, values;
+        for (const auto& [name, value] : options) {
+            names.push_back(name.c_str());
+            values.push_back(value.c_str());
+        }
+        detail::call(esker_set_options, handle(), names.size(), names.data(), values.data());
+    }
+    // A metric of the store, by the name of its field in docs/metrics.md, such as "user_ops" or
+    // "memory.cache_bytes". Throws `Error` with `Code::invalid_argument` for a name that is no number
+    // of the whole store.
+    uint64_t metric(const std::string& name) const {
+        uint64_t value = 0;
+        detail::call(esker_metric, handle(), name.c_str(), &value);
+        return value;
+    }
+    // A metric of one level of the store, such as "levels.bytes". Throws as `metric`, also for a level
+    // that the store does not have.
+    uint64_t level_metric(size_t level, const std::string& name) const {
+        uint64_t value = 0;
+        detail::call(esker_level_metric, handle(), level, name.c_str(), &value);
+        return value;
+    }
+    // The absolute path of the store's directory; in memory the path with which it was opened.
+    std::string path() const {
+        char* text = nullptr;
+        detail::call(esker_path, handle(), &text);
+        return detail::taken(text);
     }
     // A property as text: `esker.stats`, `esker.option.NAME`, or one of LevelDB's (`esker_property`
     // lists them). Nothing for an unknown name or a closed store.
@@ -2738,6 +2918,36 @@ public:
         return counts;
     }
 };
+
+// A description of an option of a store.
+struct OptionInfo {
+    // The name, as `Options::set` takes it.
+    std::string name;
+    // The unit of a number; empty for a name or a switch.
+    std::string unit;
+    // The default, as text.
+    std::string default_value;
+    // The values that it can have, as text, such as "1 to 8, auto".
+    std::string range;
+    // What it does, as Markdown.
+    std::string description;
+    // Whether it can be changed while the store is open (`Db::set_option`).
+    bool is_changeable = false;
+    // Whether a keyspace can have a value of its own (`KeyspaceOptions::set`).
+    bool is_of_keyspaces = false;
+};
+
+// The options that `Options::set` sets, in the order of docs/options.md.
+inline std::vector<OptionInfo> option_infos() {
+    std::vector<OptionInfo> infos;
+    auto add = [&](const esker_option_t* found) {
+        infos.push_back({found->name, found->unit, found->default_value, found->range,
+                         found->description, found->is_changeable != 0,
+                         found->is_of_keyspaces != 0});
+    };
+    detail::call_visiting<esker_visit_option_t>(add, esker_options_visit);
+    return infos;
+}
 
 // The version of the library, such as "0.1.0".
 inline std::string version() { return esker_version(); }

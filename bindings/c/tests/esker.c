@@ -224,6 +224,77 @@ static void backups(esker_db_t *db, const esker_options_t *options, const char *
     CHECK(esker_backups("/nothing/here", NULL, NULL, add, &message) == ESKER_NOT_FOUND);
 }
 
+/* Reads as of a snapshot, that also leave the cache as it is. */
+static void before(esker_db_t *db) {
+    esker_snapshot_t *snapshot = NULL;
+    const uint8_t *keys[1];
+    size_t lengths[1] = {2}, value_lengths[1], length = 0;
+    uint8_t *values[1], *value = NULL, found = 2;
+    uint64_t expires_ms = 0;
+
+    put(db, "s1", "1");
+    CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_OK);
+    CHECK(esker_delete(db, bytes("s1"), 2, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
+    CHECK(esker_contains(db, snapshot, bytes("s1"), 2, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_contains(db, NULL, bytes("s1"), 2, &found, &message) == ESKER_OK && found == 0);
+    keys[0] = bytes("s1");
+    CHECK(esker_multi_get(db, snapshot, 0, 1, keys, lengths, values, value_lengths, &message) ==
+          ESKER_OK);
+    CHECK(value_lengths[0] == 1 && *values[0] == '1');
+    esker_free(values[0]);
+    CHECK(esker_get_with(db, snapshot, 0, bytes("s1"), 2, &value, &length, &message) == ESKER_OK);
+    CHECK(length == 1 && *value == '1');
+    esker_free(value);
+    CHECK(esker_get_with_expiry(db, snapshot, bytes("s1"), 2, &value, &length, &expires_ms,
+                                &message) == ESKER_OK);
+    CHECK(length == 1 && *value == '1' && expires_ms == ESKER_NEVER_MS);
+    esker_free(value);
+    esker_snapshot_destroy(snapshot);
+}
+
+/* Gives five bytes of a value, one at a time. */
+static int64_t give(void *state, uint8_t *buffer, size_t len) {
+    int *given = state;
+    CHECK(len > 0);
+    if (*given == 5) return 0;
+    *buffer = (uint8_t)('1' + (*given)++);
+    return 1;
+}
+
+static void describe(void *state, const esker_option_t *option) {
+    if (strcmp(option->name, "fan_out") == 0) *(uint8_t *)state = option->is_changeable;
+}
+
+static void see_table(void *state, const esker_table_t *table) {
+    CHECK(table->number > 0 && table->size_bytes > 0);
+    ++*(int *)state;
+}
+
+/* A streamed value, and what a store and its options consist of. */
+static void parts(esker_db_t *db) {
+    esker_value_reader_t *reader = NULL;
+    uint8_t buffer[8], changeable = 0;
+    size_t count = 0;
+    uint64_t bytes_of = 0;
+    int given = 0, tables = 0;
+    const char *names[] = {"fan_out"}, *values[] = {"8"};
+    char *text = NULL;
+    CHECK(esker_put_reader(db, bytes("v1"), 2, &given, give, &bytes_of, &message) == ESKER_OK);
+    CHECK(bytes_of == 5 && holds(db, "v1", "12345"));
+    CHECK(esker_get_reader(db, bytes("v1"), 2, &reader, &message) == ESKER_OK);
+    CHECK(esker_value_reader_len(reader) == 5);
+    CHECK(esker_value_reader_read(reader, 3, buffer, sizeof buffer, &count, &message) == ESKER_OK);
+    CHECK(count == 2 && memcmp(buffer, "45", 2) == 0);
+    esker_value_reader_destroy(reader);
+    CHECK(esker_options_visit(&changeable, describe, &message) == ESKER_OK && changeable == 1);
+    CHECK(esker_set_options(db, 1, names, values, &message) == ESKER_OK);
+    CHECK(esker_compact_all(db, &message) == ESKER_OK);
+    CHECK(esker_tables(db, &tables, see_table, &message) == ESKER_OK && tables > 0);
+    CHECK(esker_metric(db, "user_ops", &bytes_of, &message) == ESKER_OK && bytes_of > 0);
+    CHECK(esker_path(db, &text, &message) == ESKER_OK && text[0] == '/');
+    esker_free(text);
+}
+
 /* Range deletes, many keys at once, and metrics of a store. */
 static void more(esker_db_t *db) {
     const uint8_t *keys[3];
@@ -332,6 +403,8 @@ int main(int argc, char **argv) {
     walk(db);
     keyspaces(db, batch);
     transactions(db);
+    before(db);
+    parts(db);
     more(db);
     merges();
     backups(db, options, argv[1]);

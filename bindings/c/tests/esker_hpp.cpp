@@ -163,7 +163,10 @@ static void keyspaces(esker::Db& db) {
     options.set_key_order("test.by_length").set_merge_operator("test.join").set_ttl_ms(1 << 30);
     {
         esker::Keyspace words = db.keyspace("words", options);
-        CHECK(words.name() == "words" && words.id() > 0);
+        CHECK(words.name() == "words" && words.id() > 0 && words.tree() > 0);
+        CHECK(words.key_order() == "test.by_length");
+        CHECK(words.own_options() == "merge_operator=test.join\nttl_ms=1073741824");
+        CHECK(db.find_keyspace("default")->own_options().empty());
         words.put("ccc", "3");
         words.put("z", "1");
         words.put("bb", "2");
@@ -194,6 +197,93 @@ static void keyspaces(esker::Db& db) {
     db.drop_keyspace("terms");
     CHECK(db.keyspaces().size() == 1);
     CHECK(failure([&] { db.drop_keyspace("terms"); }) == Code::not_found);
+}
+
+// Streamed values, tables, metrics and options.
+static void parts(const esker::Memory& memory) {
+    esker::Options options;
+    options.set_memory(memory);
+    esker::Db db = esker::Db::open("parts", options);
+    esker::Keyspace own = db.keyspace("own");
+    const std::string film(3 << 20, 'f');
+    size_t given = 0;
+    auto some = [&](char* buffer, size_t length) {
+        const size_t count = std::min({length, film.size() - given, size_t{1000}});
+        std::memcpy(buffer, film.data() + given, count);
+        given += count;
+        return count;
+    };
+    CHECK(db.put_reader("film", some) == film.size());
+    given = film.size() - 5;
+    CHECK(own.put_reader("end", some) == 5 && own.get("end") == "fffff"s);
+    std::optional<esker::ValueReader> reader = db.get_reader("film");
+    std::string buffer(10, '-');
+    CHECK(reader && reader->size() == film.size());
+    CHECK(reader->read(film.size() - 3, buffer.data(), buffer.size()) == 3 && buffer == "fff-------");
+    CHECK(own.get_reader("end")->size() == 5 && !own.get_reader("none") && !db.get_reader("none"));
+    auto fails = [](char*, size_t) -> size_t { throw std::string("no value"); };
+    CHECK(throws([&] { db.put_reader("late", fails); }, "no value"s) && !db.contains("late"));
+    CHECK(failure([&] { db.put_reader("late", [](char*, size_t) { return SIZE_MAX; }); }) ==
+          Code::io);
+
+    db.put_with_ttl("t", "", 1 << 30);
+    esker::Iterator at = db.iterator();
+    at.seek("t");
+    CHECK(at.key() == "t" && at.expires_ms());
+    at.prev();
+    CHECK(at.key() == "film" && !at.expires_ms());
+    const esker::Snapshot snapshot = db.snapshot();
+    CHECK(snapshot.position() > 0);
+
+    db.flush();
+    const std::vector<esker::Table> tables = db.tables();
+    CHECK(tables.size() >= 2 && tables[0].tree == 0 && tables[0].entries > 0);
+    CHECK(tables[0].smallest >= "film" && db.level_metric(tables[0].level, "levels.bytes") > 0);
+    CHECK(db.metric("user_ops") > 0 && db.path() == "parts");
+    CHECK(failure([&] { db.metric("none"); }) == Code::invalid_argument);
+    CHECK(failure([&] { db.level_metric(99, "levels.bytes"); }) == Code::invalid_argument);
+    db.compact_all();
+    db.set_options({{"policy", "leveled"}, {"fan_out", "7"}});
+    CHECK(failure([&] { db.set_options({{"fan_out", "9"}, {"none", "1"}}); }) ==
+          Code::invalid_argument);
+    CHECK(db.property("esker.option.fan_out") == "7"s);
+    const std::vector<esker::OptionInfo> infos = esker::option_infos();
+    const auto fan_out = std::find_if(infos.begin(), infos.end(),
+                                      [](const auto& info) { return info.name == "fan_out"; });
+    CHECK(fan_out != infos.end() && fan_out->is_changeable && fan_out->is_of_keyspaces);
+    CHECK(fan_out->default_value == *options.get("fan_out") && !fan_out->description.empty());
+    db.close();
+    // A reader keeps its value.
+    CHECK(reader->read(0, buffer.data(), 1) == 1 && buffer[0] == 'f');
+    CHECK(failure([&] { db.get_reader("film"); }) == Code::closed);
+}
+
+// Key orders of stores, by their names.
+static void orders(const esker::Memory& memory) {
+    auto by_end = [](std::string_view a, std::string_view b) noexcept {
+        return std::string(a.rbegin(), a.rend()).compare(std::string(b.rbegin(), b.rend()));
+    };
+    const auto with = [&](const char* order) {
+        esker::Options options;
+        options.set_memory(memory).add_comparator("test.by_end", by_end, true);
+        options.set_key_order(order);
+        return options;
+    };
+    const std::pair<const char*, const char*> expected[] = {
+        {"esker.bytewise", "ab= b= ca= "}, {"esker.reverse", "ca= b= ab= "},
+        {"test.by_end", "ca= b= ab= "}};
+    for (const auto& [order, pairs] : expected) {
+        esker::Db db = esker::Db::open(order, with(order));
+        for (const char* key : {"ab", "ca", "b"}) db.put(key, "");
+        db.flush();
+        CHECK(text(db.scan()) == pairs && db.find_keyspace("default")->key_order() == order);
+        // Equal keys are identical, so that tables have filters.
+        esker::Perf perf;
+        CHECK(!db.get("b0b") && perf.take().at("filter_negatives") == 1);
+    }
+    CHECK(failure([&] { with("test.unknown"); }) == Code::invalid_argument);
+    CHECK(failure([&] { esker::Db::open("test.by_end", with("esker.reverse")); }) ==
+          Code::incompatible);
 }
 
 static void transactions(esker::Db& db) {
@@ -318,6 +408,20 @@ static void in_keyspaces(const esker::Memory& memory) {
     CHECK(own.read("a", see) && seen == "2");
     CHECK(own.read("a", see, esker::ReadOptions{&before, false}) && seen == "1");
     CHECK(!own.read("none", see) && seen == "1");
+    own.erase("a");
+    db.erase("a");
+    for (bool fill_cache : {false, true}) {
+        const esker::ReadOptions then{&before, fill_cache};
+        CHECK(own.contains("a", then) && db.contains("a", then) && !db.contains("none", then));
+        CHECK(!own.contains("a") && !db.contains("a"));
+        CHECK(own.get("a", then) == "1"s && db.get("a", then) == "default"s);
+        CHECK(own.multi_get({"none", "a"}, then)[1] == "1"s && !own.multi_get({"none", "a"})[1]);
+        CHECK(db.multi_get({"none", "a"}, then)[1] == "default"s && !db.multi_get({"a"})[0]);
+        CHECK(own.get_with_expiry("a", then)->value == "1" && !own.get_with_expiry("a"));
+        CHECK(db.get_with_expiry("a", then)->value == "default" && !db.get_with_expiry("a"));
+    }
+    own.put("a", "2");
+    db.put("a", "default");
     CHECK(throws([&] { own.read("a", [](std::string_view) { throw 7; }); }, 7));
     CHECK(throws([&] { db.read("a", [](std::string_view) { throw "x"s; }); }, "x"s));
 
@@ -334,6 +438,9 @@ static void in_keyspaces(const esker::Memory& memory) {
     const uint64_t half = db.approximate_size("10000", "11000");
     CHECK(all > 200000 && half > all / 4 && half < all / 4 * 3);
     CHECK(db.approximate_size("~", "") == 0 && db.approximate_size("x", "y") == 0);
+    const uint64_t own_half = own.approximate_size("10000", "11000");
+    CHECK(own_half > own.size_bytes() / 4 && own_half < own.size_bytes() / 4 * 3);
+    CHECK(own.approximate_size("~", "") == 0);
     own.erase_range("10000", "11000");
     own.compact_range({"10000", "11000"});
     const uint64_t rest = own.size_bytes();
@@ -350,6 +457,8 @@ static void in_keyspaces(const esker::Memory& memory) {
     CHECK(failure([&] { own.multi_get({"a"}); }) == Code::not_found);
     CHECK(failure([&] { own.compact_range(); }) == Code::not_found);
     CHECK(failure([&] { own.size_bytes(); }) == Code::not_found);
+    CHECK(failure([&] { own.approximate_size("a", "b"); }) == Code::not_found);
+    CHECK(failure([&] { own.contains("a"); }) == Code::not_found);
     db.close();
     CHECK(failure([&] { db.get_with_expiry("a"); }) == Code::closed);
     CHECK(failure([&] { db.approximate_size("a", "b"); }) == Code::closed);
@@ -629,6 +738,13 @@ static void counts(const esker::Options& options) {
         const esker::Perf::Counts second = perf.take();
         CHECK(second.at("gets") == 0 && second.at("wal_bytes") > 0);
         db.get("k");
+        {
+            // An inner one takes no counts from the outer one.
+            esker::Perf inner;
+            db.get("k");
+            CHECK(inner.take().at("gets") == 1);
+        }
+        CHECK(perf.take().at("gets") == 2);
     }
     // Another one begins at 0, and nothing is counted without one.
     db.get("k");
@@ -672,6 +788,8 @@ static void backups(const esker::Options& options) {
     CHECK(all.size() == 4 && all[0].number == 1 && all[1].number == 2 && all[3].number == 4);
     for (const esker::BackupInfo& each : all) {
         CHECK(each.tables == 1 && each.table_bytes > 0 && each.created_ms && !each.problem);
+        CHECK(each.store_id == (each.number > 2 ? other : db).store_id());
+        CHECK(each.store_path->find(each.number > 2 ? "other" : "kept") != std::string::npos);
         CHECK(esker::Db::open_read_only(each.path, options).get("k") ==
               (each.number > 2 ? "2"s : "1"s));
     }
@@ -1065,6 +1183,8 @@ int main(int argc, char** argv) {
     encryption(path + "-encrypted");
     followers(path + "-followed");
     in_keyspaces(memory);
+    orders(memory);
+    parts(memory);
     batches(in_memory);
     chunks(in_memory);
     filters(memory);

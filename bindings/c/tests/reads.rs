@@ -1,4 +1,5 @@
-//! Reads at a snapshot and of the sizes of ranges, through the C interface.
+//! Reads at a snapshot, of times of expiry, of the sizes of ranges and of streamed values, through the C
+//! interface.
 //!
 //! Invariants: each handle and each value is freed once, and each code is checked.
 
@@ -7,19 +8,23 @@ mod common;
 #[allow(dead_code, reason = "as above")]
 mod keyspace_handles;
 
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 use common::taken;
 use esker_c::own::common::*;
+use esker_c::own::iter::*;
 use esker_c::own::keyspace::*;
 use esker_c::own::keyspace_data::*;
 use esker_c::own::merge_and_ttl::*;
 use esker_c::own::read::*;
 use esker_c::own::store::*;
+use esker_c::own::stream::*;
 use keyspace_handles::{Space, Store};
 
 const OK: i32 = 0;
 const INVALID: i32 = 1;
+const IO: i32 = 3;
 const NOT_FOUND: i32 = 10;
 
 /// Returns which of some keys of one byte a keyspace has, by each function that can tell.
@@ -60,7 +65,7 @@ fn all_find(
                     get(store.get(), snapshot, fill_cache, key, 1, place.0, place.1, None),
                     OK
                 );
-                assert!(!is_default || !value.is_null() == is_there);
+                assert!(!is_default || value.is_null() != is_there);
                 esker_free(value.cast());
             }
             let (contains, place) = (esker_keyspace_contains, Some(&mut has));
@@ -158,4 +163,160 @@ fn ranges_of_keyspaces_are_measured_in_their_key_order() {
         store.drop_keyspace("up").unwrap();
         assert_eq!(size(&up, "", "z").0, NOT_FOUND);
     }
+}
+
+#[test]
+fn iterators_and_snapshots_tell_times_and_positions() {
+    let store = Store::new();
+    let space = store.keyspace("space", None).unwrap();
+    let (k, mut snapshot) = (b"k".as_ptr(), null_mut());
+    // SAFETY: borrowed buffers; handles are freed at the end.
+    unsafe {
+        let put = esker_keyspace_put_with_ttl;
+        assert_eq!(put(space.get(), k, 1, k, 1, 86_400_000, 0, None), OK);
+        assert_eq!(space.put("l", "1"), OK);
+        let iter = space.iter(None, None);
+        assert_eq!(esker_iter_expires_ms(iter.as_ref()), ESKER_NEVER_MS, "at no key");
+        esker_iter_seek_to_first(iter.as_mut());
+        let time = esker_iter_expires_ms(iter.as_ref());
+        assert!(time > 86_400_000 && time < ESKER_NEVER_MS);
+        esker_iter_next(iter.as_mut());
+        assert_eq!(esker_iter_valid(iter.as_ref()), 1);
+        assert_eq!(esker_iter_expires_ms(iter.as_ref()), ESKER_NEVER_MS);
+        esker_iter_destroy(Some(Box::from_raw(iter)));
+        assert_eq!(esker_snapshot_create(store.get(), Some(&mut snapshot), None), OK);
+        assert_eq!(esker_snapshot_position(snapshot.as_ref()), 2);
+        assert_eq!(space.put("m", "1"), OK);
+        assert_eq!(esker_snapshot_position(snapshot.as_ref()), 2);
+        esker_snapshot_destroy(Some(Box::from_raw(snapshot)));
+    }
+}
+
+/// A value of `len` bytes, of which `fails_at` is not given.
+struct Bytes {
+    given: usize,
+    len: usize,
+    fails_at: usize,
+    /// What to return instead of the length.
+    wrong: i64,
+}
+
+unsafe extern "C" fn give(state: *mut c_void, buffer: *mut u8, len: usize) -> i64 {
+    // SAFETY: the state of the test, and a buffer of that length.
+    unsafe {
+        let own = &mut *state.cast::<Bytes>();
+        if own.given >= own.fails_at {
+            return own.wrong;
+        }
+        let count = len.min(own.len - own.given).min(10_000);
+        for at in 0..count {
+            buffer.add(at).write(((own.given + at) % 251) as u8);
+        }
+        own.given += count;
+        count as i64
+    }
+}
+
+fn stream(
+    store: &Store,
+    space: Option<&Space>,
+    key: &[u8],
+    mut value: Bytes,
+) -> (i32, u64, String) {
+    let (mut bytes, mut message) = (7, null_mut());
+    let (k, state) = (key.as_ptr(), (&raw mut value).cast());
+    let (place, report) = (Some(&mut bytes), Some(&mut message));
+    // SAFETY: borrowed buffers; the state outlives the call.
+    let code = unsafe {
+        match space {
+            None => esker_put_reader(store.get(), k, key.len(), state, Some(give), place, report),
+            Some(space) => {
+                let put = esker_keyspace_put_reader;
+                put(space.get(), k, key.len(), state, Some(give), place, report)
+            }
+        }
+    };
+    (code, bytes, taken(&mut message))
+}
+
+/// Returns the bytes that a reader returns from `offset` on.
+fn read(reader: &mut esker_value_reader_t, offset: u64, len: usize) -> Vec<u8> {
+    let (mut buffer, mut bytes) = (vec![0; len], 7);
+    // SAFETY: a buffer of `len` bytes.
+    let code = unsafe {
+        let place = (buffer.as_mut_ptr(), Some(&mut bytes));
+        esker_value_reader_read(Some(reader), offset, place.0, len, place.1, None)
+    };
+    assert_eq!(code, OK);
+    buffer.truncate(bytes);
+    buffer
+}
+
+#[test]
+fn values_are_streamed_and_read_in_parts() {
+    let store = Store::new();
+    let spaces = [None, Some(store.keyspace("space", None).unwrap())];
+    let content =
+        |range: std::ops::Range<usize>| range.map(|at| (at % 251) as u8).collect::<Vec<_>>();
+    let whole = |len| Bytes { given: 0, len, fails_at: usize::MAX, wrong: 0 };
+    let mut kept: Option<Box<esker_value_reader_t>> = None;
+    for space in &spaces {
+        for len in [0, 5, 3 << 20] {
+            assert_eq!(
+                stream(&store, space.as_ref(), b"k", whole(len)),
+                (OK, len as u64, String::new())
+            );
+            let mut reader = null_mut();
+            // SAFETY: borrowed buffers; the reader is owned here.
+            let mut reader = unsafe {
+                let (k, place) = (b"k".as_ptr(), Some(&mut reader));
+                let code = match space {
+                    None => esker_get_reader(store.get(), k, 1, place, None),
+                    Some(space) => esker_keyspace_get_reader(space.get(), k, 1, place, None),
+                };
+                assert_eq!(code, OK);
+                Box::from_raw(reader)
+            };
+            assert_eq!(esker_value_reader_len(Some(&reader)), len as u64);
+            assert_eq!(read(&mut reader, 0, 4 << 20), content(0..len));
+            let from = len.saturating_sub(2);
+            assert_eq!(read(&mut reader, from as u64, 9), content(from..len));
+            assert!(read(&mut reader, len as u64, 9).is_empty());
+            assert!(
+                read(&mut reader, u64::MAX, 9).is_empty() && read(&mut reader, 0, 0).is_empty()
+            );
+            esker_value_reader_destroy(kept.replace(reader));
+        }
+        // A source that fails, or says that it has stored more than there was room for.
+        for (fails_at, wrong) in [(0, -1), (1 << 20, i64::MIN), (0, i64::MAX), (1 << 20, 1 << 40)] {
+            let value = Bytes { given: 0, len: 3 << 20, fails_at, wrong };
+            let (code, bytes, message) = stream(&store, space.as_ref(), b"k", value);
+            assert!(code == IO && bytes == 7, "{code} {message}");
+            assert!(message.contains("the source of the value"), "{message}");
+        }
+    }
+    let mut fleeting = esker_keyspace_options_create();
+    // SAFETY: live handles; borrowed buffers.
+    unsafe {
+        assert_eq!(esker_keyspace_options_set_ttl_ms(Some(&mut fleeting), 500, None), OK);
+        let space = store.keyspace("fleeting", Some(&fleeting)).unwrap();
+        assert_eq!(stream(&store, Some(&space), b"k", whole(1)).0, INVALID);
+        let (mut reader, k) = (null_mut(), b"none".as_ptr());
+        assert_eq!(esker_get_reader(store.get(), k, 4, Some(&mut reader), None), OK);
+        assert!(reader.is_null());
+        assert_eq!(esker_put_reader(store.get(), k, 4, null_mut(), None, None, None), INVALID);
+    }
+    drop((spaces, store));
+    // The last reader keeps its value, also after the store was freed.
+    let mut kept = kept.unwrap();
+    assert_eq!(read(&mut kept, 1 << 20, 100), content(1 << 20..(1 << 20) + 100));
+    let (mut bytes, mut byte) = (7, 0);
+    // SAFETY: null pointers are refused.
+    unsafe {
+        let (read, place) = (esker_value_reader_read, &raw mut byte);
+        assert_eq!(read(Some(&mut kept), 0, place, 1, None, None), INVALID);
+        assert_eq!(read(Some(&mut kept), 0, null_mut(), 1, Some(&mut bytes), None), INVALID);
+        assert_eq!(bytes, 0);
+    }
+    esker_value_reader_destroy(Some(kept));
 }

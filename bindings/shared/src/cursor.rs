@@ -73,6 +73,15 @@ impl Cursor {
         forward!(self, iter => iter.valid())
     }
 
+    /// Returns the time at which the current pair expires, in milliseconds since 1970; `None` if it
+    /// does not expire, the cursor is not at a key, or it is over a transaction.
+    pub fn expires_ms(&self) -> Option<u64> {
+        match self {
+            Cursor::Store(iter) => iter.expires_ms(),
+            Cursor::Transaction(_) => None,
+        }
+    }
+
     /// Returns the current key, or an empty slice.
     #[inline]
     pub fn key(&self) -> &[u8] {

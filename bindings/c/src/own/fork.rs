@@ -278,6 +278,12 @@ pub extern "C" fn esker_diff_shared_files(diff: Option<&esker_diff_t>) -> u64 {
     diff.map_or(0, |diff| diff.diff.shared_files)
 }
 
+/// Returns the size of the tables that both stores have, in bytes; 0 for NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_diff_shared_bytes(diff: Option<&esker_diff_t>) -> u64 {
+    diff.map_or(0, |diff| diff.diff.shared_bytes)
+}
+
 /// Returns the names of the keyspaces that only the second store has, or with an `old` other than 0
 /// those that only the first one has: one per line. The text must be freed with `esker_free`. NULL
 /// for NULL.

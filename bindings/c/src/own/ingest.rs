@@ -71,6 +71,8 @@ pub struct esker_ingest_report_t {
     pub bytes: u64,
     /// 1 if the call waited for a flush of what was written before.
     pub flushed: u8,
+    /// Number of these tables at each level.
+    pub levels: [u64; 8],
 }
 
 /// A writer of a table file outside of a store, for `esker_ingest`. It may be used by one thread at a
@@ -208,6 +210,15 @@ pub extern "C" fn esker_sorted_writer_entries(writer: Option<&esker_sorted_write
     writer.map_or(0, |own| own.writer.as_ref().map_or(own.entries, SortedWriter::entries))
 }
 
+/// Returns the approximate length of the file so far, in bytes, for a program that begins another file
+/// at some size; 0 for NULL and after `esker_sorted_writer_finish`.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_sorted_writer_estimated_bytes(
+    writer: Option<&esker_sorted_writer_t>,
+) -> u64 {
+    writer.and_then(|own| own.writer.as_ref()).map_or(0, SortedWriter::estimated_bytes)
+}
+
 /// Completes the file and makes it durable. No entry can be added after this. Sets `*file` to what
 /// was written, valid until the writer is freed; `file` may be NULL. After a failure there is no
 /// file.
@@ -256,6 +267,7 @@ fn report(place: Option<&mut *mut esker_ingest_report_t>, made: &IngestReport) {
             entries: made.entries,
             bytes: made.bytes,
             flushed: made.flushed.into(),
+            levels: made.levels,
         });
     }
 }

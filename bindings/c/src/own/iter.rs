@@ -8,6 +8,7 @@ use esker::{KeyBounds, TransactionIterator};
 use esker_bindings::cursor::Cursor;
 use esker_bindings::handle::Handle;
 
+use super::merge_and_ttl::ESKER_NEVER_MS;
 use super::read::{esker_snapshot_t, read_options};
 use super::store::{esker_db_t, optional};
 use crate::failure::{Failure, Outcome, attempt, there};
@@ -261,6 +262,15 @@ pub extern "C" fn esker_iter_value(
     value_len: Option<&mut usize>,
 ) -> *const u8 {
     borrowed_ptr(iter.map_or(&[], |iter| iter.walk.value()), value_len).cast()
+}
+
+/// Returns the time at which the current pair expires, in milliseconds since 1970; `ESKER_NEVER_MS` if
+/// it does not expire, if the iterator is not at a key, for NULL, and always for an iterator of a
+/// transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_iter_expires_ms(iter: Option<&esker_iter_t>) -> u64 {
+    let time = iter.filter(|iter| iter.walk.valid()).and_then(|iter| iter.walk.cursor.expires_ms());
+    time.unwrap_or(ESKER_NEVER_MS)
 }
 
 /// Returns the iterator's failure, which stays until the next seek; `ESKER_OK` if there is none,

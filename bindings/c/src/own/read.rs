@@ -43,6 +43,13 @@ pub extern "C" fn esker_snapshot_destroy(snapshot: Option<Box<esker_snapshot_t>>
     });
 }
 
+/// Returns the sequence number of the last operation that a snapshot shows, as in the change feed; 0 for
+/// NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_snapshot_position(snapshot: Option<&esker_snapshot_t>) -> u64 {
+    snapshot.map_or(0, |own| own.snapshot.seqno())
+}
+
 /// Returns the options of a read, at `snapshot` if there is one.
 #[inline]
 pub(super) fn read_options(

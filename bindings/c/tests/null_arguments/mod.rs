@@ -14,6 +14,8 @@ use esker_c::own::feed::*;
 use esker_c::own::follower::*;
 use esker_c::own::fork::*;
 use esker_c::own::ingest::*;
+use esker_c::own::inspect::*;
+use esker_c::own::iter::*;
 use esker_c::own::keyspace::*;
 use esker_c::own::keyspace_data::*;
 use esker_c::own::merge_and_ttl::*;
@@ -22,6 +24,7 @@ use esker_c::own::options::*;
 use esker_c::own::read::*;
 use esker_c::own::runtime::*;
 use esker_c::own::store::*;
+use esker_c::own::stream::*;
 use esker_c::own::transaction::*;
 use esker_c::own::transaction_data::*;
 
@@ -44,6 +47,31 @@ fn null_handles_return_error_from_functions_on_many_keys_and_ranges() {
         esker_openmetrics(None, Some(&mut null_mut()));
         esker_openmetrics(None, None);
     }
+}
+
+#[test]
+fn null_handles_return_error_from_functions_that_inspect_and_stream() {
+    refused! {
+        esker_tables(None, null_mut(), None);
+        esker_metric(None, null(), Some(&mut 0));
+        esker_level_metric(None, 0, null(), Some(&mut 0));
+        esker_options_visit(null_mut(), None);
+        esker_set_options(None, 0, null(), null());
+        esker_compact_all(None);
+        esker_path(None, Some(&mut null_mut()));
+        esker_path(None, None);
+        esker_put_reader(None, null(), 0, null_mut(), None, None);
+        esker_keyspace_put_reader(None, null(), 0, null_mut(), None, None);
+        esker_get_reader(None, null(), 0, Some(&mut null_mut()));
+        esker_get_reader(None, null(), 0, None);
+        esker_keyspace_get_reader(None, null(), 0, Some(&mut null_mut()));
+        esker_value_reader_read(None, 0, null_mut(), 0, Some(&mut 0));
+    }
+    assert_eq!(esker_value_reader_len(None), 0);
+    esker_value_reader_destroy(None);
+    assert_eq!(esker_iter_expires_ms(None), ESKER_NEVER_MS);
+    assert_eq!((esker_snapshot_position(None), esker_diff_shared_bytes(None)), (0, 0));
+    assert_eq!(esker_sorted_writer_estimated_bytes(None), 0);
 }
 
 #[test]

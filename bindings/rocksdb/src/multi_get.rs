@@ -3,6 +3,8 @@
 //! Invariant: the values of one call are of one moment.
 
 use std::ffi::c_char;
+use std::ops::Deref;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 use esker::{ReadOptions, Slice, Snapshot};
@@ -51,31 +53,61 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Stores copies of the values that were found, or the failure for every key.
+    /// Stores a copy of the value that was found for the key at a place, or the failure.
     ///
     /// # Safety
-    /// Each array has `count` places.
-    pub(crate) unsafe fn fill<V: std::ops::Deref<Target = [u8]>>(
-        self,
-        count: usize,
-        mut found: Outcome<Vec<Outcome<Option<V>>>>,
-    ) {
-        for at in 0..count {
-            let found = taken(&mut found, at);
-            let (value, len, error) = match found {
-                Ok(Some(value)) => {
-                    (ffi::give_bytes(&value).cast(), value.len(), std::ptr::null_mut())
-                }
-                Ok(None) => (std::ptr::null_mut(), 0, std::ptr::null_mut()),
-                Err(failure) => (std::ptr::null_mut(), 0, ffi::give_text(&text_of(&failure))),
-            };
-            // SAFETY: guaranteed by the caller.
-            unsafe {
-                self.values.add(at).write(value);
-                self.lengths.add(at).write(len);
-                self.errors.add(at).write(error);
-            }
+    /// Each array has more than `at` places.
+    pub(crate) unsafe fn put<V: Deref<Target = [u8]>>(self, at: usize, found: Outcome<Option<V>>) {
+        let (value, len, error) = match found {
+            Ok(Some(value)) => (ffi::give_bytes(&value).cast(), value.len(), null_mut()),
+            Ok(None) => (null_mut(), 0, null_mut()),
+            Err(failure) => (null_mut(), 0, ffi::give_text(&text_of(&failure))),
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            self.values.add(at).write(value);
+            self.lengths.add(at).write(len);
+            self.errors.add(at).write(error);
         }
+    }
+}
+
+/// Places for pinned values and errors, as C passes them.
+#[derive(Clone, Copy)]
+struct Pins {
+    values: *mut *mut rocksdb_pinnableslice_t,
+    errors: *mut *mut c_char,
+}
+
+impl Pins {
+    /// Stores the pinned value that was found for the key at a place, or the failure.
+    ///
+    /// # Safety
+    /// Each array has more than `at` places.
+    #[inline]
+    unsafe fn put(self, at: usize, found: Outcome<Option<Slice>>) {
+        let (value, error) = match found {
+            Ok(Some(value)) => (rocksdb_pinnableslice_t::give(Value::Pinned(value)), null_mut()),
+            Ok(None) => (null_mut(), null_mut()),
+            Err(failure) => (null_mut(), ffi::give_text(&text_of(&failure))),
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            self.values.add(at).write(value);
+            self.errors.add(at).write(error);
+        }
+    }
+}
+
+/// Runs `read`, which gives what it finds for each key, and gives its failure to every key.
+#[inline]
+pub(crate) fn answer<V, G: Fn(usize, Outcome<Option<V>>)>(
+    count: usize,
+    give: G,
+    read: impl FnOnce(&G) -> Outcome<()>,
+) {
+    if let Err(failure) = attempt(|| read(&give)) {
+        (0..count).for_each(|at| give(at, Err(failure.clone())));
     }
 }
 
@@ -84,29 +116,26 @@ fn moment_of(store: &Store, options: &ReadOptions<'_>) -> Option<Snapshot> {
     if options.snapshot.is_some() { None } else { store.moment() }
 }
 
-/// Reads keys of one column family.
-fn read_all(
+/// Reads keys of one column family, and gives what is found for each. If it fails, nothing was given.
+fn read_each(
     store: &Store,
     family: &Family,
     options: &ReadOptions<'_>,
     keys: &[&[u8]],
-) -> Outcome<Vec<Outcome<Option<Slice>>>> {
+    give: &impl Fn(usize, Outcome<Option<Slice>>),
+) -> Outcome<()> {
     let keyspace = family.keyspace();
     if options.snapshot.is_none() && options.fill_cache {
-        return Ok(keyspace.multi_get(keys)?.into_iter().map(Ok).collect());
+        let found = keyspace.multi_get(keys)?;
+        found.into_iter().enumerate().for_each(|(at, found)| give(at, Ok(found)));
+        return Ok(());
     }
     let own = moment_of(store, options);
     let options = if own.is_some() { options.snapshot(own.as_ref()) } else { *options };
-    let read = |key: &&[u8]| keyspace.get_with(key, &options).map_err(Failure::from);
-    Ok(keys.iter().map(read).collect())
-}
-
-/// Takes what was found for the key at a place, or the failure of all keys.
-fn taken<V>(found: &mut Outcome<Vec<Outcome<Option<V>>>>, at: usize) -> Outcome<Option<V>> {
-    match found {
-        Ok(found) => found.get_mut(at).map_or(Ok(None), |one| std::mem::replace(one, Ok(None))),
-        Err(failure) => Err(failure.clone()),
+    for (at, key) in keys.iter().enumerate() {
+        give(at, keyspace.get_with(key, &options).map_err(Failure::from));
     }
+    Ok(())
 }
 
 /// Returns the column family of each key.
@@ -140,12 +169,15 @@ pub unsafe extern "C" fn rocksdb_multi_get(
     let places = Places { values: values_list, lengths: values_list_sizes, errors: errs };
     // SAFETY: by RocksDB's contract, each array has `num_keys` items.
     unsafe {
-        let found = attempt(|| {
-            let store = rocksdb_t::open(db)?;
-            let options = rocksdb_readoptions_t::of(options)?;
-            read_all(store, &store.default, &options, &keys.get()?)
-        });
-        places.fill(num_keys, found);
+        answer(
+            num_keys,
+            |at, found| places.put(at, found),
+            |give| {
+                let store = rocksdb_t::open(db)?;
+                let options = rocksdb_readoptions_t::of(options)?;
+                read_each(store, &store.default, &options, &keys.get()?, give)
+            },
+        );
     }
 }
 
@@ -166,48 +198,23 @@ pub unsafe extern "C" fn rocksdb_multi_get_cf(
     let places = Places { values: values_list, lengths: values_list_sizes, errors: errs };
     // SAFETY: by RocksDB's contract, each array has `num_keys` items.
     unsafe {
-        let found = attempt(|| {
-            let store = rocksdb_t::open(db)?;
-            let options = rocksdb_readoptions_t::of(options)?;
-            let _steady = store.steady();
-            let own = moment_of(store, &options);
-            let options = if own.is_some() { options.snapshot(own.as_ref()) } else { options };
-            let keys = keys.get()?;
-            let families = families_of(families, num_keys)?;
-            let pairs = families.iter().zip(keys);
-            let read = pairs.map(|(family, key)| {
-                family.keyspace().get_with(key, &options).map_err(Failure::from)
-            });
-            Ok(read.collect())
-        });
-        places.fill(num_keys, found);
-    }
-}
-
-/// Stores pinned values, or the failure for every key.
-///
-/// # Safety
-/// Each array has `count` places.
-unsafe fn pin_all(
-    count: usize,
-    mut found: Outcome<Vec<Outcome<Option<Slice>>>>,
-    values: *mut *mut rocksdb_pinnableslice_t,
-    errs: *mut *mut c_char,
-) {
-    for at in 0..count {
-        let found = taken(&mut found, at);
-        let (value, error) = match found {
-            Ok(Some(value)) => {
-                (rocksdb_pinnableslice_t::give(Value::Pinned(value)), std::ptr::null_mut())
-            }
-            Ok(None) => (std::ptr::null_mut(), std::ptr::null_mut()),
-            Err(failure) => (std::ptr::null_mut(), ffi::give_text(&text_of(&failure))),
-        };
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            values.add(at).write(value);
-            errs.add(at).write(error);
-        }
+        answer(
+            num_keys,
+            |at, found| places.put(at, found),
+            |give| {
+                let store = rocksdb_t::open(db)?;
+                let options = rocksdb_readoptions_t::of(options)?;
+                let _steady = store.steady();
+                let own = moment_of(store, &options);
+                let options = if own.is_some() { options.snapshot(own.as_ref()) } else { options };
+                let keys = keys.get()?;
+                let families = families_of(families, num_keys)?;
+                for (at, (family, key)) in families.iter().zip(keys).enumerate() {
+                    give(at, family.keyspace().get_with(key, &options).map_err(Failure::from));
+                }
+                Ok(())
+            },
+        );
     }
 }
 
@@ -225,15 +232,19 @@ pub unsafe extern "C" fn rocksdb_batched_multi_get_cf(
     _sorted_input: u8,
 ) {
     let keys = Keys { count: num_keys, starts: keys_list, lengths: keys_list_sizes };
+    let pins = Pins { values, errors: errs };
     // SAFETY: by RocksDB's contract, each array has `num_keys` items.
     unsafe {
-        let found = attempt(|| {
-            let store = rocksdb_t::open(db)?;
-            let options = rocksdb_readoptions_t::of(options)?;
-            let family = rocksdb_column_family_handle_t::of(family)?;
-            read_all(store, family, &options, &keys.get()?)
-        });
-        pin_all(num_keys, found, values, errs);
+        answer(
+            num_keys,
+            |at, found| pins.put(at, found),
+            |give| {
+                let store = rocksdb_t::open(db)?;
+                let options = rocksdb_readoptions_t::of(options)?;
+                let family = rocksdb_column_family_handle_t::of(family)?;
+                read_each(store, family, &options, &keys.get()?, give)
+            },
+        );
     }
 }
 
@@ -249,16 +260,20 @@ pub unsafe extern "C" fn rocksdb_batched_multi_get_cf_slice(
     errs: *mut *mut c_char,
     _sorted_input: u8,
 ) {
+    let pins = Pins { values, errors: errs };
     // SAFETY: by RocksDB's contract, each array has `num_keys` items.
     unsafe {
-        let found = attempt(|| {
-            let store = rocksdb_t::open(db)?;
-            let options = rocksdb_readoptions_t::of(options)?;
-            let family = rocksdb_column_family_handle_t::of(family)?;
-            let keys = ffi::array(keys_list, num_keys, "keys")?;
-            let keys: Outcome<Vec<&[u8]>> = keys.iter().map(|key| key.bytes()).collect();
-            read_all(store, family, &options, &keys?)
-        });
-        pin_all(num_keys, found, values, errs);
+        answer(
+            num_keys,
+            |at, found| pins.put(at, found),
+            |give| {
+                let store = rocksdb_t::open(db)?;
+                let options = rocksdb_readoptions_t::of(options)?;
+                let family = rocksdb_column_family_handle_t::of(family)?;
+                let keys = ffi::array(keys_list, num_keys, "keys")?;
+                let keys: Outcome<Vec<&[u8]>> = keys.iter().map(|key| key.bytes()).collect();
+                read_each(store, family, &options, &keys?, give)
+            },
+        );
     }
 }

@@ -64,6 +64,13 @@ pub(crate) unsafe fn find(
     }
 }
 
+/// Returns the object of a value that was found; null for none.
+#[inline]
+fn pinned(found: Outcome<Option<Slice>>) -> Outcome<*mut rocksdb_pinnableslice_t> {
+    let give = |value| rocksdb_pinnableslice_t::give(Value::Pinned(value));
+    Ok(found?.map_or(std::ptr::null_mut(), give))
+}
+
 /// Returns a copy of a value, allocated with `malloc`, and stores its length; null for no value.
 pub(crate) fn give(value: Option<&[u8]>, vallen: Option<&mut usize>) -> *mut c_char {
     if let Some(vallen) = vallen {
@@ -124,8 +131,8 @@ pub unsafe extern "C" fn rocksdb_get_pinned(
     // SAFETY: the caller meets RocksDB's contract for buffers, snapshots and error texts.
     unsafe {
         let found =
-            kept(errptr, || find(&rocksdb_t::open(db)?.default, options, key, keylen)).flatten();
-        found.map_or(std::ptr::null_mut(), |v| rocksdb_pinnableslice_t::give(Value::Pinned(v)))
+            kept(errptr, || pinned(find(&rocksdb_t::open(db)?.default, options, key, keylen)));
+        found.unwrap_or(std::ptr::null_mut())
     }
 }
 
@@ -143,10 +150,9 @@ pub unsafe extern "C" fn rocksdb_get_pinned_cf(
     unsafe {
         let found = kept(errptr, || {
             rocksdb_t::open(db)?;
-            find(rocksdb_column_family_handle_t::of(family)?, options, key, keylen)
+            pinned(find(rocksdb_column_family_handle_t::of(family)?, options, key, keylen))
         });
-        let found = found.flatten();
-        found.map_or(std::ptr::null_mut(), |v| rocksdb_pinnableslice_t::give(Value::Pinned(v)))
+        found.unwrap_or(std::ptr::null_mut())
     }
 }
 
@@ -171,7 +177,7 @@ pub extern "C" fn rocksdb_pinnableslice_value(
     }
 }
 
-/// Returns the pinned value of a key, or null if the key is missing.
+/// Does the same as [`rocksdb_get_pinned`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rocksdb_get_pinned_v2(
     db: Option<&rocksdb_t>,
@@ -179,16 +185,12 @@ pub unsafe extern "C" fn rocksdb_get_pinned_v2(
     key: *const c_char,
     keylen: usize,
     errptr: Option<&mut *mut c_char>,
-) -> Option<Box<rocksdb_pinnable_handle_t>> {
-    // SAFETY: the caller meets RocksDB's contract for buffers, snapshots and error texts.
-    unsafe {
-        let found =
-            kept(errptr, || find(&rocksdb_t::open(db)?.default, options, key, keylen)).flatten();
-        found.map(|value| Box::new(rocksdb_pinnableslice_t { value: Value::Pinned(value) }))
-    }
+) -> *mut rocksdb_pinnable_handle_t {
+    // SAFETY: guaranteed by the caller.
+    unsafe { rocksdb_get_pinned(db, options, key, keylen, errptr) }
 }
 
-/// Returns the pinned value of a key of a column family, or null if the key is missing.
+/// Does the same as [`rocksdb_get_pinned_cf`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rocksdb_get_pinned_cf_v2(
     db: Option<&rocksdb_t>,
@@ -197,16 +199,9 @@ pub unsafe extern "C" fn rocksdb_get_pinned_cf_v2(
     key: *const c_char,
     keylen: usize,
     errptr: Option<&mut *mut c_char>,
-) -> Option<Box<rocksdb_pinnable_handle_t>> {
-    // SAFETY: the caller meets RocksDB's contract for buffers, snapshots and error texts.
-    unsafe {
-        let found = kept(errptr, || {
-            rocksdb_t::open(db)?;
-            find(rocksdb_column_family_handle_t::of(family)?, options, key, keylen)
-        });
-        let found = found.flatten();
-        found.map(|value| Box::new(rocksdb_pinnableslice_t { value: Value::Pinned(value) }))
-    }
+) -> *mut rocksdb_pinnable_handle_t {
+    // SAFETY: guaranteed by the caller.
+    unsafe { rocksdb_get_pinned_cf(db, options, family, key, keylen, errptr) }
 }
 
 /// Returns the bytes of a pinned value, which live until it is freed; null for NULL.

@@ -12,7 +12,7 @@ use crate::batch_wi_read::find_over;
 use crate::db::rocksdb_column_family_handle_t;
 use crate::failure::{kept, quiet};
 use crate::iter::{Walk, rocksdb_iterator_t};
-use crate::multi_get::{Keys, Places, families_of};
+use crate::multi_get::{Keys, Places, answer, families_of};
 use crate::read::{Value, give, rocksdb_pinnableslice_t};
 use crate::rep::Record;
 use crate::store::{Family, rocksdb_snapshot_t};
@@ -442,24 +442,26 @@ unsafe fn read_many(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        let found = attempt(|| {
-            let txn = there(txn, "transaction")?;
-            let default = txn.store().default.clone();
-            let families = match families {
-                Some(families) => families_of(families, keys.count)?,
-                None => vec![&default; keys.count],
-            };
-            let mut found = Vec::with_capacity(keys.count);
-            for (family, key) in families.iter().zip(keys.get()?) {
-                let locked = if for_update { txn.lock_key(family, key) } else { Ok(()) };
-                let (start, len) = (key.as_ptr().cast(), key.len());
-                found.push(
-                    locked.and_then(|()| find_over(txn.overlay(), family, options, start, len)),
-                );
-            }
-            Ok(found)
-        });
-        places.fill(keys.count, found);
+        answer(
+            keys.count,
+            |at, found| places.put(at, found),
+            |give| {
+                let txn = there(txn, "transaction")?;
+                let default = txn.store().default.clone();
+                let families = match families {
+                    Some(families) => families_of(families, keys.count)?,
+                    None => vec![&default; keys.count],
+                };
+                for (at, (family, key)) in families.iter().zip(keys.get()?).enumerate() {
+                    let locked = if for_update { txn.lock_key(family, key) } else { Ok(()) };
+                    let (start, len) = (key.as_ptr().cast(), key.len());
+                    let found =
+                        locked.and_then(|()| find_over(txn.overlay(), family, options, start, len));
+                    give(at, found);
+                }
+                Ok(())
+            },
+        );
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn in_process(name: &str, path: Option<&str>, why: &str) -> Result<Bo
 pub fn config() -> BenchConfig {
     let mut config = BenchConfig::default();
     config.accept_engine_options(crate::leveldb::NAME, crate::leveldb::OWN_OPTIONS.iter().copied());
-    config.accept_engine_options(crate::rocksdb::NAME, crate::rocksdb::OWN_OPTIONS.iter().copied());
+    config.accept_engine_options(crate::rocksdb_options::NAME, crate::rocksdb_options::names());
     #[cfg(feature = "engine")]
     config.accept_engine_options(crate::esker::NAME, crate::esker::option_names());
     config

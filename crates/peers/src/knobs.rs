@@ -71,6 +71,48 @@ const ROCKSDB: &[Row] = &[
         Role::Compression,
         Levels::Words(&["none", "snappy", "lz4"]),
     ),
+    (
+        "data_block_index_type",
+        "rocksdb.data_block_index_type",
+        "binary_search",
+        Role::Other,
+        Levels::Words(&["binary_search", "binary_search_and_hash"]),
+    ),
+    (
+        "compaction_style",
+        "rocksdb.compaction_style",
+        "level",
+        Role::Other,
+        Levels::Words(&["level", "universal"]),
+    ),
+    (
+        "level0_file_num_compaction_trigger",
+        "rocksdb.level0_file_num_compaction_trigger",
+        "4",
+        Role::Other,
+        Levels::Powers(1, 16),
+    ),
+    (
+        "max_background_jobs",
+        "rocksdb.max_background_jobs",
+        "2",
+        Role::Other,
+        Levels::Numbers(&["2", "4", "6"]),
+    ),
+    (
+        "allow_concurrent_memtable_write",
+        "rocksdb.allow_concurrent_memtable_write",
+        "true",
+        Role::Other,
+        Levels::Words(&["true", "false"]),
+    ),
+    (
+        "memtable_prefix_bloom_size_ratio",
+        "rocksdb.memtable_prefix_bloom_size_ratio",
+        "0",
+        Role::Other,
+        Levels::Numbers(&["0", "0.02", "0.1"]),
+    ),
 ];
 
 /// fjall's options.
@@ -188,6 +230,8 @@ fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
 /// newer, the system's is older.
 fn rocksdb(has_path: bool) -> KnobTable {
     let mut table = of_rows("rocksdb", ROCKSDB);
+    // A memtable's filter has whole keys, because the stores have no prefixes.
+    table.fixed.push(("rocksdb.memtable_whole_key_filtering".into(), "true".into()));
     if !has_path
         && crate::install::rocksdb_installed().is_some()
         && let Some(cache) = table.find_mut("block_cache_size")

@@ -31,6 +31,7 @@ mod redb;
 mod rocksdb;
 mod rocksdb_bulk;
 mod rocksdb_families;
+mod rocksdb_options;
 mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]
 mod sled;

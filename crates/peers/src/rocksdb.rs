@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use esker_lab::error::{LabError, Result};
+use esker_lab::error::Result;
 use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOptions, Target};
 
 use crate::c_functions::{Bytes, Common, ErrorText, Handle, Owned, Pinned};
@@ -10,6 +10,7 @@ use crate::capi::Opening;
 use crate::install::rocksdb_installed;
 use crate::library::{Loaded, functions, load_installed, load_path};
 use crate::rocksdb_bulk::{BulkApi, BulkLoader};
+use crate::rocksdb_options::{self as own_options, Of};
 use crate::rocksdb_transactions::TransactionApi;
 
 functions! {
@@ -26,8 +27,6 @@ functions! {
         block_based_options_set_no_block_cache: fn(Handle, u8),
         block_based_options_set_filter_policy: fn(Handle, Handle),
         filterpolicy_create_bloom_full: fn(f64) -> Handle,
-        options_set_compaction_style: fn(Handle, i32),
-        options_set_level_compaction_dynamic_level_bytes: fn(Handle, u8),
         writeoptions_disable_WAL: fn(Handle, i32),
     }
 }
@@ -143,24 +142,13 @@ impl RocksDb {
             Owned { handle: table, destroy: own.block_based_options_destroy }
         }
     }
-}
 
-/// Name of the engine in the names of its own options.
-pub const NAME: &str = "rocksdb";
-
-/// Style of compactions: `level` or `universal`. Default: the library's, `level`.
-const COMPACTION_STYLE: &str = "compaction_style";
-/// Whether the sizes of levels follow from the last one: `true` or `false`. Default: the library's,
-/// true since RocksDB 8.4.
-const DYNAMIC_LEVELS: &str = "level_compaction_dynamic_level_bytes";
-
-/// Options of RocksDB alone, which are also set if the others are left as shipped.
-pub const OWN_OPTIONS: &[&str] = &[COMPACTION_STYLE, DYNAMIC_LEVELS];
-
-/// Returns the options of RocksDB alone, in the order in which they were given.
-fn own_options(options: &StoreOptions) -> impl Iterator<Item = (&str, &str)> {
-    let own = options.engine_options.iter().filter(|(engine, ..)| engine == NAME);
-    own.map(|(_, name, value)| (name.as_str(), value.as_str()))
+    /// Creates table options as shipped.
+    fn table_as_shipped(&self) -> Owned {
+        // SAFETY: a new object.
+        let handle = unsafe { (self.own.block_based_options_create)() };
+        Owned { handle, destroy: self.own.block_based_options_destroy }
+    }
 }
 
 /// Returns RocksDB's number for a compression.
@@ -170,34 +158,6 @@ fn compression_number(compression: Compression) -> i32 {
         Compression::Snappy => 1,
         Compression::Lz4 => 4,
         Compression::Zstd => 7,
-    }
-}
-
-impl RocksDb {
-    /// Sets an option of RocksDB alone.
-    ///
-    /// # Errors
-    /// The value is not one of the option's.
-    fn set_own(&self, options: &Owned, name: &str, value: &str) -> Result<()> {
-        let fail = |values: &str| {
-            LabError::usage(format!("{NAME}.{name} must be {values}, found {value:?}"))
-        };
-        // SAFETY: live options.
-        unsafe {
-            if name == COMPACTION_STYLE {
-                let style = match value {
-                    "level" => 0,
-                    "universal" => 1,
-                    _ => return Err(fail("level or universal")),
-                };
-                (self.own.options_set_compaction_style)(options.handle, style);
-            } else {
-                let on = value.parse::<bool>().map_err(|_| fail("true or false"))?;
-                let set = self.own.options_set_level_compaction_dynamic_level_bytes;
-                set(options.handle, u8::from(on));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -241,22 +201,27 @@ impl Engine for RocksDb {
             pair("durability", durability.into()),
             pair("verify_checksums", "true".into()),
         ]);
-        given.extend(own_options(options).map(|(name, value)| pair(name, value.into())));
+        given.extend(own_options::given(options).map(|(name, value)| pair(name, value.into())));
         given
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
         let (common, own) = (self.common, self.own);
         let mut parts = Vec::new();
-        let table = self.table(options, &mut parts);
+        let shipped = options.as_shipped;
+        let table = if shipped { self.table_as_shipped() } else { self.table(options, &mut parts) };
+        // SAFETY: live table options of this library.
+        unsafe { own_options::set(&self.library, options, Of::Table, table.handle) }?;
         // SAFETY: new options; the table factory copies the table options passed to it.
         let handle = unsafe {
             let handle = (common.options_create)();
             (common.options_set_create_if_missing)(handle, 1);
-            if !options.as_shipped {
+            if !shipped {
                 (common.options_set_write_buffer_size)(handle, options.memtable_bytes as usize);
                 (own.options_set_target_file_size_base)(handle, options.file_max_bytes);
                 (common.options_set_compression)(handle, compression_number(options.compression));
+            }
+            if !shipped || own_options::has_table_options(options) {
                 (own.options_set_block_based_table_factory)(handle, table.handle);
             }
             handle
@@ -267,9 +232,8 @@ impl Engine for RocksDb {
             unsafe { (counters.options_set_uint64add_merge_operator)(handle) };
         }
         let owned = Owned { handle, destroy: common.options_destroy };
-        for (name, value) in own_options(options) {
-            self.set_own(&owned, name, value)?;
-        }
+        // SAFETY: live options of this library.
+        unsafe { own_options::set(&self.library, options, Of::Store, owned.handle) }?;
         let no_log = options.durability == Durability::None;
         let tune = move |write: Handle| {
             if no_log {

@@ -52,7 +52,8 @@ pub struct Knob {
     pub role: Role,
 }
 
-/// The knobs that differ from the default set: name and value.
+/// The knobs that differ from the default set: name and value. A set that a user names may also have
+/// options that are no knobs, as `ENGINE.name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Setting(pub BTreeMap<String, String>);
@@ -139,19 +140,23 @@ impl KnobTable {
     }
 
     /// Returns the set with these options, each under the name of a knob, of its flag, or of a YCSB
-    /// property (`ENGINE.name`).
+    /// property (`ENGINE.name`). A name `ENGINE.name` that is no knob stays as it is: it may be another
+    /// option of the engine.
     ///
     /// # Errors
-    /// A name is no knob of the engine; the error lists the knobs.
+    /// Any other name is no knob of the engine; the error lists the knobs.
     pub fn named(&self, options: &[(String, String)]) -> Result<Setting> {
         let mut setting = Setting::default();
         for (option, value) in options {
             let own = option.strip_prefix(&self.engine).and_then(|rest| rest.strip_prefix('.'));
             let name = own.unwrap_or(option);
-            let Some(knob) = self.knobs.iter().find(|knob| knob.is_called(name)) else {
-                return Err(self.unknown(name));
-            };
-            setting = self.with(&setting, knob, value);
+            match self.knobs.iter().find(|knob| knob.is_called(name)) {
+                Some(knob) => setting = self.with(&setting, knob, value),
+                None if own.is_some() => {
+                    setting.0.insert(option.clone(), value.clone());
+                }
+                None => return Err(self.unknown(name)),
+            }
         }
         Ok(setting)
     }
@@ -315,6 +320,8 @@ pub(crate) mod tests {
         let options = [("made-up.block", "3000"), ("bloom_bits", "10"), ("compression", "snappy")];
         let set = table.named(&pairs(&options)).expect("known");
         assert_eq!(set.to_string(), "block=3000 filter_bits=10");
+        let other = table.named(&pairs(&[("made-up.syncs", "3")])).expect("maybe an option");
+        assert_eq!(other.to_string(), "made-up.syncs=3");
         let error = table.named(&pairs(&[("blok", "1")])).expect_err("unknown").to_string();
         assert!(error.contains("\"blok\"") && error.contains("compression"), "{error}");
         table.find_mut("bloom_bits").expect("a knob").set_default("10");

@@ -4,7 +4,8 @@
 /// Options of a set: names and values.
 pub type Options = Vec<(String, String)>;
 
-/// Returns the options of a TOML file, in it or in its table `engine`, or of lines `name=value`.
+/// Returns the options of a TOML file, in it or in its table `engine`, or of lines `name=value`. Those of
+/// the table have the names `engine.name`.
 ///
 /// # Errors
 /// A line has no `=`, or a value is a list or a table.
@@ -17,10 +18,18 @@ pub fn options_of(text: &str, engine: &str) -> Result<Options, String> {
         };
         return lines.filter(|line| !line.starts_with('#')).map(pair).collect();
     };
-    let table = match table.get(engine) {
-        Some(toml::Value::Table(own)) => own.clone(),
-        _ => table,
-    };
+    // The names of the engine's table get its name in front, as in lines.
+    let mut all = Vec::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(own) if name == engine => {
+                all.extend(
+                    own.into_iter().map(|(name, value)| (format!("{engine}.{name}"), value)),
+                );
+            }
+            value => all.push((name, value)),
+        }
+    }
     let pair = |(name, value): (String, toml::Value)| match value {
         toml::Value::String(text) => Ok((name, text)),
         toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => {
@@ -28,7 +37,7 @@ pub fn options_of(text: &str, engine: &str) -> Result<Options, String> {
         }
         _ => Err(format!("{name}: expected a number, a text or true or false, found {value}")),
     };
-    table.into_iter().map(pair).collect()
+    all.into_iter().map(pair).collect()
 }
 
 #[cfg(test)]
@@ -37,15 +46,24 @@ mod tests {
 
     #[test]
     fn sets_are_read_from_toml_tables_and_from_lines() {
-        let wanted = [("block_size", "2048"), ("compression", "none")];
-        let wanted = wanted.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+        let pairs = |list: [(&str, &str); 2]| {
+            Ok(list.map(|(name, value)| (name.to_string(), value.to_string())).to_vec())
+        };
+        let wanted = pairs([("block_size", "2048"), ("compression", "none")]);
         for text in [
-            "# what it brings\n[leveldb]\nblock_size = 2048 # alone\ncompression = \"none\"\n",
             "block_size = 2048\ncompression = \"none\"",
             "# by hand\nblock_size=2048\n\n compression = none\n",
         ] {
-            assert_eq!(options_of(text, "leveldb"), Ok(wanted.clone()), "{text}");
+            assert_eq!(options_of(text, "leveldb"), wanted, "{text}");
         }
+        let own =
+            "# what it brings\n[leveldb]\nblock_size = 2048 # alone\ncompression = \"none\"\n";
+        let wanted = pairs([("leveldb.block_size", "2048"), ("leveldb.compression", "none")]);
+        assert_eq!(options_of(own, "leveldb"), wanted);
+        let both = "block_size = 2048\nleveldb.compression = \"none\"";
+        let wanted = pairs([("block_size", "2048"), ("leveldb.compression", "none")]);
+        assert_eq!(options_of(both, "leveldb"), wanted);
+        assert!(options_of(own, "rocksdb").is_err_and(|why| why.contains("leveldb")));
         assert!(options_of("block_size", "leveldb").is_err_and(|why| why.contains("NAME=VALUE")));
         assert!(options_of("block_size = [1]", "leveldb").is_err());
     }

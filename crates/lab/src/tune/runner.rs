@@ -73,6 +73,10 @@ impl LabRunner<'_> {
             let value = self.table.value(knob, setting);
             config.set(&knob.flag, value).map_err(LabError::usage)?;
         }
+        let is_knob = |name: &str| self.table.find(name).is_some();
+        for (option, value) in setting.0.iter().filter(|(name, _)| !is_knob(name)) {
+            config.set(option, value).map_err(LabError::usage)?;
+        }
         config.histogram = true;
         Ok(config)
     }

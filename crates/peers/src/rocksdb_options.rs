@@ -1,0 +1,160 @@
+//! Options of RocksDB alone, as data: the name, the object that has it, and its values.
+//!
+//! Invariant: each option is set by the function `rocksdb_options_set_NAME` or
+//! `rocksdb_block_based_options_set_NAME` of RocksDB's C interface, with the type in the table. None
+//! weakens what a write or a read promises.
+
+use esker_lab::error::{LabError, Result};
+use esker_lab::target::StoreOptions;
+
+use crate::c_functions::Handle;
+use crate::library::Loaded;
+
+/// Name of the engine in the names of its own options.
+pub const NAME: &str = "rocksdb";
+
+/// The object that has an option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    /// `rocksdb_options_t`.
+    Store,
+    /// `rocksdb_block_based_table_options_t`.
+    Table,
+}
+
+/// Values of an option.
+#[derive(Clone, Copy)]
+enum Values {
+    /// `true` or `false`.
+    Flag,
+    /// A C `int`.
+    Int,
+    /// A number of bytes.
+    Bytes,
+    /// A `double`.
+    Real,
+    /// Names, with their numbers in the C interface.
+    Words(&'static [(&'static str, i32)]),
+}
+
+const STYLES: &[(&str, i32)] = &[("level", 0), ("universal", 1)];
+const COMPRESSIONS: &[(&str, i32)] = &[("none", 0), ("snappy", 1), ("lz4", 4), ("zstd", 7)];
+const PRIORITIES: &[(&str, i32)] = &[
+    ("by_compensated_size", 0),
+    ("oldest_largest_seq_first", 1),
+    ("oldest_smallest_seq_first", 2),
+    ("min_overlapping_ratio", 3),
+    ("round_robin", 4),
+];
+const BLOCK_INDEXES: &[(&str, i32)] = &[("binary_search", 0), ("binary_search_and_hash", 1)];
+
+use Of::{Store, Table};
+use Values::{Bytes, Flag, Int, Real, Words};
+
+/// The options. Their defaults are the library's own.
+const OPTIONS: &[(&str, Of, Values)] = &[
+    ("compaction_style", Store, Words(STYLES)),
+    ("level_compaction_dynamic_level_bytes", Store, Flag),
+    ("compaction_pri", Store, Words(PRIORITIES)),
+    ("level0_file_num_compaction_trigger", Store, Int),
+    ("max_bytes_for_level_base", Store, Bytes),
+    ("bottommost_compression", Store, Words(COMPRESSIONS)),
+    ("max_write_buffer_number", Store, Int),
+    ("max_background_jobs", Store, Int),
+    ("bytes_per_sync", Store, Bytes),
+    ("allow_concurrent_memtable_write", Store, Flag),
+    ("enable_pipelined_write", Store, Flag),
+    ("memtable_prefix_bloom_size_ratio", Store, Real),
+    ("memtable_whole_key_filtering", Store, Flag),
+    ("data_block_index_type", Table, Words(BLOCK_INDEXES)),
+    ("cache_index_and_filter_blocks", Table, Flag),
+    ("pin_l0_filter_and_index_blocks_in_cache", Table, Flag),
+    ("format_version", Table, Int),
+];
+
+/// Returns the names of the options, which are also set if the others are left as shipped.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().map(|(name, ..)| *name)
+}
+
+/// Returns the options of RocksDB alone, in the order in which they were given.
+pub fn given(options: &StoreOptions) -> impl Iterator<Item = (&str, &str)> {
+    let own = options.engine_options.iter().filter(|(engine, ..)| engine == NAME);
+    own.map(|(_, name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Returns whether an option of the tables was given.
+pub fn has_table_options(options: &StoreOptions) -> bool {
+    let is_of_tables = |name: &str| OPTIONS.iter().any(|(own, of, _)| *own == name && *of == Table);
+    given(options).any(|(name, _)| is_of_tables(name))
+}
+
+/// Sets the given options of one object.
+///
+/// # Errors
+/// A value is not one of its option's, or the library does not have the option.
+///
+/// # Safety
+/// `object` is a live object of this kind, of this library.
+pub unsafe fn set(library: &Loaded, options: &StoreOptions, of: Of, object: Handle) -> Result<()> {
+    for (name, value) in given(options) {
+        let known = OPTIONS.iter().find(|(own, own_of, _)| *own == name && *own_of == of);
+        let Some((.., values)) = known else { continue };
+        let prefix = if of == Store { "rocksdb_options" } else { "rocksdb_block_based_options" };
+        let function = format!("{prefix}_set_{name}");
+        // SAFETY: the function has the type of the table, and the caller guarantees the object.
+        unsafe { set_one(library, &function, *values, object, value) }
+            .map_err(|error| LabError::new(error.kind(), format!("{NAME}.{name}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Calls the function that sets an option to a value.
+///
+/// # Safety
+/// The function of this name takes an object such as `object`, and a value of the type of `values`.
+unsafe fn set_one(
+    library: &Loaded,
+    function: &str,
+    values: Values,
+    object: Handle,
+    value: &str,
+) -> Result<()> {
+    let fail = |expected: &str| LabError::usage(format!("expected {expected}, found {value:?}"));
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        match values {
+            Flag => {
+                let on = value.parse::<bool>().map_err(|_| fail("true or false"))?;
+                let set = library.function::<unsafe extern "C" fn(Handle, u8)>(function)?;
+                set(object, u8::from(on));
+            }
+            Int => {
+                let number = value.parse::<i32>().ok().filter(|number| *number >= 0);
+                let number = number.ok_or_else(|| fail("a number from 0 on"))?;
+                let set = library.function::<unsafe extern "C" fn(Handle, i32)>(function)?;
+                set(object, number);
+            }
+            Bytes => {
+                let bytes = esker_lab::run::config::bytes_of(value);
+                let bytes = bytes.ok_or_else(|| fail("a number of bytes"))?;
+                let set = library.function::<unsafe extern "C" fn(Handle, u64)>(function)?;
+                set(object, bytes);
+            }
+            Real => {
+                let real = value.parse::<f64>().ok().filter(|real| (0.0..=1e9).contains(real));
+                let real = real.ok_or_else(|| fail("a number from 0 on"))?;
+                let set = library.function::<unsafe extern "C" fn(Handle, f64)>(function)?;
+                set(object, real);
+            }
+            Words(words) => {
+                let number = words.iter().find(|(word, _)| *word == value);
+                let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                let (_, number) = number.ok_or_else(|| fail(&all.join(" or ")))?;
+                let set = library.function::<unsafe extern "C" fn(Handle, i32)>(function)?;
+                set(object, *number);
+            }
+        }
+    }
+    Ok(())
+}

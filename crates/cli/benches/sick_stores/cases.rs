@@ -175,8 +175,9 @@ pub const CASES: &[Case] = &[
         figure: "write amplification",
         more_is_better: false,
         options: &[("policy", "leveled"), ("memtable_size_bytes", "4194304")],
-        fill: |patient| load(patient, 800_000, |number| number),
-        work: |patient| overwrites(patient, 800_000, 1).1,
+        // Enough data for three levels, on which the policies differ.
+        fill: |patient| load(patient, 2_400_000, |number| number),
+        work: |patient| overwrites(patient, 2_400_000, 1).1,
         ..DEFAULT
     },
     Case {

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use esker::{ReadOptions, Snapshot};
+use esker::Snapshot;
 use esker_c::failure::{Failure, Outcome, attempt, there};
 use esker_c::ffi;
 use esker_c::own::store::optional;
@@ -12,7 +12,7 @@ use crate::access::rocksdb_readoptions_t;
 use crate::db::rocksdb_column_family_handle_t;
 use crate::failure::{kept, quiet, refusal};
 use crate::settings::Settings;
-use crate::store::{Family, Store, bounds, rocksdb_snapshot_t, rocksdb_t};
+use crate::store::{Family, Store, rocksdb_snapshot_t, rocksdb_t};
 use crate::stubs;
 
 type Handle<'a> = Option<&'a rocksdb_column_family_handle_t>;
@@ -276,31 +276,14 @@ impl Ranges {
             for (at, size) in sizes.iter_mut().enumerate() {
                 let start = ffi::bytes(starts[at], start_lengths[at], "start key")?;
                 let limit = ffi::bytes(limits[at], limit_lengths[at], "limit key")?;
-                *size = size_of_range(family, start, limit)?;
+                *size = family.keyspace().approximate_size(start, limit)?;
             }
             Ok(())
         }
     }
 }
 
-/// Returns the approximate bytes of a key range. A column family other than the default one is
-/// measured by its keys and values.
-fn size_of_range(family: &Family, start: &[u8], limit: &[u8]) -> Outcome<u64> {
-    if family.id() == 0 {
-        return Ok(family.keyspace().db().approximate_size(start, limit)?);
-    }
-    let options = ReadOptions::default().fill_cache(false);
-    let mut iter = family.keyspace().iter_with(&options, bounds(Some(start), Some(limit)))?;
-    let mut bytes = 0;
-    iter.for_each_forward(|key, value| {
-        bytes += (key.len() + value.len()) as u64;
-        std::ops::ControlFlow::Continue(())
-    })?;
-    Ok(bytes)
-}
-
-/// Stores the approximate bytes of each range: those of the tables that hold it, or of its pairs in
-/// another column family than the default one.
+/// Stores the approximate bytes of the tables that hold each range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rocksdb_approximate_sizes(
     db: Option<&rocksdb_t>,

@@ -3,7 +3,9 @@
 # crate librocksdb-sys, the tests of the crate rocksdb (rust-rocksdb), and those of the Go module
 # grocksdb. Then runs SEQUENCES (1600) random sequences of calls beside RocksDB, where one is installed.
 # The packages come from their registries. Each suite prints how many tests passed. A test that fails
-# must have a reason in bindings/rocksdb/tests/suites.tsv, and one that has a reason must fail.
+# must have a reason in bindings/rocksdb/tests/suites.tsv, and one that has a reason must fail. (`may
+# fail: ` precedes the reason of one that fails seldom, `not run: ` that of one that is not run.) Tests
+# that only set options, or call nothing of the library, are listed there and counted apart.
 # SUITE=must makes a skipped suite a failure too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,9 +17,13 @@ sys=0.19.0
 crate=0.25.0
 # The version of the Go module on RocksDB 11.
 go_module=v1.11.1
-known=$PWD/bindings/rocksdb/tests/suites.tsv
+root=$PWD
+known=$root/bindings/rocksdb/tests/suites.tsv
 failed=0
 left_out=0
+# The library is optimised crate by crate, as in scripts/test.sh: as a whole it takes minutes.
+export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO:-false}
+export CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS:-16}
 
 say() { echo "rocksdb-suite: $*" >&2; }
 skip() {
@@ -27,116 +33,152 @@ skip() {
 
 . scripts/fetched.sh
 
-# Runs each test of a program as a process of its own, because some tests abort. Arguments: the log,
-# the option that precedes a test's name, the option that lists the tests, and the program.
-each() {
-    local log=$1 run=$2 list=$3 program=$4 name names result
-    names=$("$program" $list 2>/dev/null | sed -n -E 's/^(.*): test$/\1/p; s/^(Test[A-Za-z0-9_]*)$/\1/p')
-    for name in $names; do
-        # Such a test asks the compiler, not the library.
-        ! grep -qP "^\S+ \S+ $name\tnot run: " "$known" || continue
-        case $run in
-        --exact) timeout 120 "$program" --exact "$name" --test-threads 1 >>"$log" 2>&1 && result=ok || result=FAILED ;;
-        *) timeout 120 "$program" -test.run "^$name\$" >>"$log" 2>&1 && result=ok || result=FAILED ;;
-        esac
-        echo "$(basename "$program" | sed -E 's/-[0-9a-f]{16}$//') $name $result" >>"$log.results"
-    done
+# Runs a test as a process of its own, because some tests abort. Arguments: the directory of results,
+# the directory in which it runs, the language of the program, the program, its name, the test.
+one() {
+    local log=$1/$5.$6.log proof result=FAILED
+    cd "$2"
+    # A test that was skipped or does not exist has not passed.
+    case $3 in
+    rust)
+        proof='^test result: ok\. 1 passed;'
+        timeout 120 "$4" --exact "$6" --test-threads 1 >"$log" 2>&1 || proof=
+        ;;
+    go)
+        proof="^--- PASS: $6 "
+        timeout 120 "$4" -test.v -test.run "^$6\$" >"$log" 2>&1 || proof=
+        ;;
+    esac
+    [ -n "$proof" ] && grep -q "$proof" "$log" && result=ok
+    echo "$5 $6 $result" >>"$1/results"
 }
+export -f one
 
-# Builds the tests of a crate with Esker's library, and runs them.
-ours() {
-    local log=$1 dir=$2 program
-    shift 2
-    : >"$log"
-    rm -f "$log.results"
+# Lists the tests of programs, and runs them, a few at the same time: many wait for the disk or for a
+# time to pass. None uses a directory of another one. Arguments: the suite, the language, the
+# directory in which they run, the programs.
+run() {
+    local suite=$1 language=$2 dir=$3 out=$work/$1 program name
+    shift 3
+    rm -rf "$out" && mkdir -p "$out"
     export LD_LIBRARY_PATH=$target/rocksdb
-    (cd "$dir" && ROCKSDB_LIB_DIR=$target/rocksdb CARGO_TARGET_DIR=$work/build \
-        ${CARGO:-cargo} test --no-run --no-default-features --features bindgen-runtime "$@") \
-        >"$log.build" 2>&1 || { cat "$log.build" >>"$log"; return 0; }
-    sed -n -E 's/^ *Executable .*\((.*)\)$/\1/p' "$log.build" | while read -r program; do
-        (cd "$dir" && each "$log" --exact "--list --format terse" "$program")
-    done
+    for program in "$@"; do
+        name=$(basename "$program" | sed -E 's/-[0-9a-f]{16}$//')
+        case $language in
+        rust) "$program" --list --format terse 2>/dev/null | sed -n -E "s/^(.*): test$/$name \1/p" ;;
+        go) "$program" -test.list . | sed -n -E "s/^Test/$name &/p" ;;
+        esac >"$out/$name.names"
+        cat "$out/$name.names" >>"$out/names"
+        sed -n -E "s/^$suite ([^\t]*)\tnot run: .*/\1/p" "$known" >"$out/not-run"
+        { grep -vxFf "$out/not-run" "$out/$name.names" || true; } | while read -r name test; do
+            printf '%s\n' "$out" "$dir" "$language" "$program" "$name" "$test"
+        done
+    done | xargs -r -d '\n' -n 6 -P $((2 * $(nproc))) bash -c 'exec 2>/dev/null; one "$@"' one
+    [ -s "$out/results" ] || { say "$suite: no test ran: $out" && return 1; }
+    awk -F'\t' -v suite="$suite" -f "$root/scripts/rocksdb-suite.awk" "$out/names" "$out/results" "$known" >&2
 }
 
-# Compares the results of a suite with the failures that $known gives a reason for.
-count() {
-    local name=$1 log=$2 passed expected failures new old
-    if [ ! -s "$log.results" ]; then
-        say "$name: no test ran: $log"
-        failed=1
-        return 0
-    fi
-    passed=$(grep -c ' ok$' "$log.results" || true)
-    failures=$(sed -n -E "s/^(.*) FAILED$/$name \1/p" "$log.results" | sort)
-    expected=$({ grep -vP '\tnot run: ' "$known" || true; } | sed -n -E "s/^($name [^\t]*)\t.*$/\1/p" | sort)
-    say "$name: $passed passed, $(printf '%s' "$failures" | grep -c . || true) failed"
-    new=$(comm -23 <(echo "$failures") <(echo "$expected") | sed '/^$/d')
-    old=$(comm -13 <(echo "$failures") <(echo "$expected") | sed '/^$/d')
-    if [ -n "$new" ]; then
-        printf '%s\n' "$new" | sed "s|^|rocksdb-suite: failed without a reason in suites.tsv: |" >&2
-        failed=1
-    fi
-    if [ -n "$old" ]; then
-        printf '%s\n' "$old" | sed "s|^|rocksdb-suite: passed, but has a reason in suites.tsv: |" >&2
-        failed=1
-    fi
+# Builds the tests of both crates with Esker's library. They are one workspace, so that the bindings
+# of RocksDB's header are made once.
+crates_tests() {
+    sed -i '/^\[workspace\]$/d' "$work/librocksdb-sys/Cargo.toml" "$work/rocksdb/Cargo.toml"
+    printf '%s\n' '[workspace]' 'resolver = "2"' 'members = ["librocksdb-sys", "rocksdb"]' \
+        '[patch.crates-io]' 'librocksdb-sys = { path = "librocksdb-sys" }' >"$work/Cargo.toml"
+    [ -e "$work/Cargo.lock" ] || cp "$work/rocksdb/Cargo.lock" "$work/Cargo.lock"
+    (
+        cd "$work"
+        # What others wrote is neither debugged nor built twice.
+        export CARGO_PROFILE_DEV_DEBUG=false CARGO_INCREMENTAL=0
+        ROCKSDB_LIB_DIR=$target/rocksdb CARGO_TARGET_DIR=$work/build ${CARGO:-cargo} "$@" \
+            --package librocksdb-sys --package rocksdb --no-default-features \
+            --features librocksdb-sys/bindgen-runtime,rocksdb/bindgen-runtime
+    )
 }
 
-ffi() {
-    local log=$work/ffi.log
-    ours "$log" "$work/librocksdb-sys" --test ffi
-    count ffi "$log"
-}
-
-rust() {
-    local log=$work/rust.log
-    source_of rocksdb "$crate" || { skip rust "the crate rocksdb $crate cannot be fetched"; return 0; }
-    ours "$log" "$work/rocksdb" --lib --tests
-    count rust "$log"
+# Runs the tests of both crates, whose programs $work/crates.log names.
+crates() {
+    local programs sure=0
+    crates_tests test --no-run --lib --tests >"$work/crates.log" 2>&1 || {
+        say "the crates' tests are not built: $work/crates.log" && return 1
+    }
+    programs=$(cd "$work" && sed -n -E 's/^ *Executable .*\((.*)\)$/\1/p' crates.log | xargs realpath)
+    # shellcheck disable=SC2046
+    run ffi rust "$work/librocksdb-sys" $(grep '/ffi-' <<<"$programs") || sure=1
+    # shellcheck disable=SC2046
+    run rust rust "$work/rocksdb" $(grep -v '/ffi-\|/librocksdb_sys-' <<<"$programs") || sure=1
+    return "$sure"
 }
 
 go_tests() {
-    local log=$work/go.log dir=$work/grocksdb
-    command -v go >/dev/null || { skip go "Go is not installed"; return 0; }
-    go_source_of github.com/linxGnu/grocksdb "$go_module" grocksdb ||
-        { skip go "the module grocksdb $go_module cannot be fetched"; return 0; }
-    : >"$log"
-    rm -f "$log.results"
     (
-        cd "$dir"
+        cd "$work/grocksdb"
         CGO_CFLAGS="-I$work/librocksdb-sys/rocksdb/include" CGO_LDFLAGS="-L$target/rocksdb -lrocksdb" \
-            go test -tags grocksdb_clean_link -c -o "$work/grocksdb.test" . >>"$log" 2>&1 || exit 0
-        export LD_LIBRARY_PATH=$target/rocksdb
-        each "$log" -test.run "-test.list ." "$work/grocksdb.test"
-    )
-    count go "$log"
+            go test -tags grocksdb_clean_link -c -o "$work/grocksdb.test" . >"$work/go.log" 2>&1
+    ) || { say "go: the tests are not built: $work/go.log" && return 1; }
+    run go go "$work/grocksdb" "$work/grocksdb.test"
+}
+
+# Makes one half of the sequences in a process of its own, because each waits for the disk. Arguments:
+# the program, the log, the number of sequences, the first one.
+beside_part() {
+    (cd bindings/rocksdb && SEQUENCES=$3 SEED=$4 "$1" --nocapture) >"$2" 2>&1 || {
+        say "beside: FAILED: $2" && return 1
+    }
 }
 
 beside() {
-    local log=$work/beside.log
-    if ! SEQUENCES=${SEQUENCES:-1600} ${CARGO:-cargo} test --release -p esker-rocksdb \
-        --test beside -- --nocapture >"$log" 2>&1; then
-        say "beside: FAILED: $log"
-        failed=1
-    elif grep -q '^skipped' "$log"; then
-        skip beside "$(grep '^skipped' "$log" | head -1)"
-    else
-        say "beside: $(grep 'sequences of' "$log" | head -1)"
-    fi
+    local log=$work/beside.log program sequences=${SEQUENCES:-1600} half other
+    # It is built with the library; this names it.
+    ${CARGO:-cargo} test --release -p esker-rocksdb --test beside --no-run >"$log" 2>&1 || {
+        say "beside: not built: $log" && return 1
+    }
+    program=$(realpath "$(sed -n -E 's/^ *Executable .*\((.*)\)$/\1/p' "$log")")
+    # A store serves 16 sequences.
+    half=$((sequences / 32 * 16))
+    beside_part "$program" "$log.1" "$half" 1 &
+    other=$!
+    beside_part "$program" "$log.2" $((sequences - half)) $((half + 1)) || return 1
+    wait "$other" || return 1
+    grep -ho 'skipped: .*' "$log.1" >"$log.skipped" && return 0
+    say "beside: $sequences sequences, in two parts: $(grep 'sequences of' "$log.2" | head -1)"
 }
 
 mkdir -p "$work"
-scripts/rocksdb.sh
-if ! ls /usr/lib/llvm-*/lib/libclang.so >/dev/null 2>&1; then
-    skip "ffi and rust" "libclang is not installed (apt install libclang-dev)"
-else
-    if source_of librocksdb-sys "$sys"; then
-        ffi
-        rust
-        go_tests
+has_crates=
+has_go=
+if source_of librocksdb-sys "$sys"; then
+    if ! ls /usr/lib/llvm-*/lib/libclang.so >/dev/null 2>&1; then
+        skip "ffi and rust" "libclang is not installed (apt install libclang-dev)"
+    elif ! source_of rocksdb "$crate"; then
+        skip "ffi and rust" "the crate rocksdb $crate cannot be fetched"
     else
-        skip "ffi, rust and go" "the crate librocksdb-sys $sys cannot be fetched"
+        has_crates=yes
     fi
+    if ! command -v go >/dev/null; then
+        skip go "Go is not installed"
+    elif ! go_source_of github.com/linxGnu/grocksdb "$go_module" grocksdb; then
+        skip go "the module grocksdb $go_module cannot be fetched"
+    else
+        has_go=yes
+    fi
+else
+    skip "ffi, rust and go" "the crate librocksdb-sys $sys cannot be fetched"
 fi
-beside
+
+# What needs no library is built meanwhile.
+[ -z "$has_crates" ] || crates_tests build >"$work/crates.log" 2>&1 &
+ahead=$!
+# One command, or the engine would be compiled twice: the test asks for more features of its crates.
+${CARGO:-cargo} build --release --package esker-rocksdb --lib --test beside
+BUILD=no scripts/rocksdb.sh
+wait "$ahead" || true
+parts=
+for part in beside ${has_go:+go_tests} ${has_crates:+crates}; do
+    "$part" &
+    parts="$parts $!"
+done
+for part in $parts; do
+    wait "$part" || failed=1
+done
+[ ! -s "$work/beside.log.skipped" ] || skip beside "$(cut -d' ' -f2- "$work/beside.log.skipped")"
 [ "$failed" = 0 ] && { [ "${SUITE:-may}" != must ] || [ "$left_out" = 0 ]; }

@@ -14,6 +14,7 @@
 //! | `get KEY VALUE` | returns the setting KEY, by default VALUE |
 //! | `none` | does nothing and returns 0 or null |
 //! | `refuse` | reports that it is refused, in its error text or at the next call that has one |
+//! | `refuse state` | the same, and frees the state of its caller: the first two arguments |
 //! | `refuse in` | the same, at the next call with the option object that is its first argument |
 
 use std::fmt::Write;
@@ -81,6 +82,7 @@ impl<'a> Row<'a> {
             ["get", key, value] => self.getter(key, value),
             ["none"] => zero(self.result).to_string(),
             ["refuse"] => self.refusal(),
+            ["refuse", "state"] => format!("unsafe {{ free_state(a0, a1) }}; {}", self.refusal()),
             ["refuse", "in"] => self.refusal_in(),
             _ => panic!("functions.tsv: {}: unknown way {:?}", self.name, self.how),
         };

@@ -7,6 +7,7 @@
 
 use std::ffi::{c_char, c_void};
 
+use esker_c::callbacks::{State, esker_destructor_t};
 use esker_c::failure::{Failure, Outcome};
 
 use crate::failure::{kept, pend, refusal};
@@ -78,6 +79,16 @@ unsafe fn refuse(place: *mut *mut c_char, function: &str, why: &str) {
     unsafe { kept(place.as_mut(), || Err::<(), _>(refusal(function, why))) };
 }
 
+/// Frees the state of an object that is refused: its maker would have owned it.
+///
+/// # Safety
+/// `destructor` is null, or a function that takes the pointer.
+unsafe fn free_state(pointer: *mut c_void, destructor: *mut c_void) {
+    // SAFETY: guaranteed by the caller; null is no function.
+    let destructor = unsafe { std::mem::transmute::<*mut c_void, esker_destructor_t>(destructor) };
+    drop(State { pointer, destructor });
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -94,6 +105,25 @@ mod tests {
         assert!(parse("write_buffer_size", "many").is_err());
         assert!(parse("no_such_option", "1").is_err());
         assert!(is_accepted("use_fsync") && !is_accepted("write_buffer_size"));
+    }
+
+    #[test]
+    fn the_state_of_a_refused_object_is_freed_once() {
+        unsafe extern "C" fn free(state: *mut c_void) {
+            // SAFETY: the state of this test.
+            unsafe { *state.cast::<u32>() += 1 }
+        }
+        let (mut freed, none) = (0u32, std::ptr::null_mut());
+        let state = (&raw mut freed).cast::<c_void>();
+        // SAFETY: the functions call the destructor alone; there is no place of an error text.
+        unsafe {
+            let made = rocksdb_walfilter_create(state, free as *mut c_void, none, none, none);
+            assert!(made.is_null());
+            let made = rocksdb_comparator_with_ts_create(state, none, none, none, none, none, 8);
+            assert!(made.is_null());
+            assert!(kept(None, || Ok(())).is_none(), "the next call reports the refusals");
+        }
+        assert_eq!(freed, 1);
     }
 
     /// The table and the code must agree on which functions are written by hand.

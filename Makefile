@@ -3,7 +3,7 @@
 .PHONY: install uninstall
 .PHONY: proof kills feedkills separated powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
-.PHONY: rocksdb rocksdb-suite rocksdb-apps sick phases api-pages
+.PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-bench
 .PHONY: nodetest node-bench npm-pack
 .PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
@@ -136,6 +136,9 @@ rocksdb-apps: ## programs that use RocksDB, unchanged, on RocksDB and on Esker i
 
 rocksdb-suite: ## other people's tests of that interface, and random calls beside RocksDB
 	scripts/rocksdb-suite.sh
+
+rocksdb-asan: ## that interface's own tests, and random calls beside RocksDB, under AddressSanitizer
+	scripts/rocksdb-asan.sh
 
 dropin: ## other people's programs and tests on that library; NAMES="plyvel leveldown" for a few
 	scripts/dropin.sh $(NAMES)

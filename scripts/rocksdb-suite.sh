@@ -6,7 +6,8 @@
 # must have a reason in bindings/rocksdb/tests/suites.tsv, and one that has a reason must fail. (`may
 # fail: ` precedes the reason of one that fails seldom, `not run: ` that of one that is not run.) Tests
 # that only set options, or call nothing of the library, are listed there and counted apart.
-# SUITE=must makes a skipped suite a failure too.
+# SUITE=must makes a skipped suite a failure too. ONLY=crates runs the tests of the two crates alone, on
+# the library that is in target/rocksdb (scripts/rocksdb-asan.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -75,6 +76,9 @@ run() {
         done
     done | xargs -r -d '\n' -n 6 -P $((2 * $(nproc))) bash -c 'exec 2>/dev/null; one "$@"' one
     [ -s "$out/results" ] || { say "$suite: no test ran: $out" && return 1; }
+    if grep -l 'ERROR: .*Sanitizer' "$out"/*.log >"$out/findings"; then
+        say "$suite: findings of a sanitizer: $(tr '\n' ' ' <"$out/findings")" && return 1
+    fi
     awk -F'\t' -v suite="$suite" -f "$root/scripts/rocksdb-suite.awk" "$out/names" "$out/results" "$known" >&2
 }
 
@@ -154,7 +158,10 @@ if source_of librocksdb-sys "$sys"; then
     else
         has_crates=yes
     fi
-    if ! command -v go >/dev/null; then
+    if [ "${ONLY:-}" = crates ]; then
+        [ -z "$has_crates" ] || crates || exit 1
+        exit 0
+    elif ! command -v go >/dev/null; then
         skip go "Go is not installed"
     elif ! go_source_of github.com/linxGnu/grocksdb "$go_module" grocksdb; then
         skip go "the module grocksdb $go_module cannot be fetched"

@@ -40,14 +40,16 @@ macro_rules! api {
                 // header.
                 unsafe {
                     let library = libloading::Library::new(path).map_err(|e| e.to_string())?;
-                    let library = Box::leak(Box::new(library));
-                    Ok(Api {
+                    let api = Api {
                         $($name: *library
                             .get::<unsafe extern "C" fn($($type),*) $(-> $result)?>(
                                 stringify!($name).as_bytes(),
                             )
                             .map_err(|e| e.to_string())?,)+
-                    })
+                    };
+                    // The functions stay callable as long as the process lives.
+                    std::mem::forget(library);
+                    Ok(api)
                 }
             }
         }

@@ -79,7 +79,7 @@ sick: ## stores made sick on purpose: does the doctor name each, and what does i
 phases: ## what a store gains if each phase gets the setting that was the fastest in it
 	cargo bench --package esker-cli --bench phases
 
-api-pages: ## pages of the C, C++ and Node.js interfaces in target/pages; a warning is a failure
+api-pages: ## pages of the C, C++, Node.js and Python interfaces in target/pages; a warning is a failure
 	scripts/api-pages.sh
 
 separated: ## the tests, and those of other projects, with all values in value files

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Makes the pages of the interfaces of C and C++ (target/pages/c, with Doxygen) and of Node.js
-# (target/pages/node, with TypeDoc), of no other language. A warning is a failure. `cargo doc`,
-# `go doc` and scripts/java.sh make those of Rust, Go and Java. Arguments: `c`, `node` (default:
-# both). What is missing and cannot be installed is skipped by name, or fails with PAGES=must.
+# Makes the pages of the interfaces of C and C++ (target/pages/c, with Doxygen), of Node.js
+# (target/pages/node, with TypeDoc) and of Python (target/pages/python, with pdoc), of no other
+# language. A warning is a failure, and so is a public name without a comment. `cargo doc`, `go doc`
+# and scripts/java.sh make those of Rust, Go and Java. Arguments: `c`, `node`, `python` (default:
+# all). What is missing and cannot be installed is skipped by name, or fails with PAGES=must.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -103,13 +104,32 @@ CONFIG
     say "node: $out/node/index.html"
 }
 
+# The installed package is its interface: pdoc imports it.
+pages_python() {
+    local python=$target/venv-test/bin/python
+    "$python" -c 'import esker' 2>/dev/null || scripts/wheel.sh install || true
+    "$python" -c 'import esker' 2>/dev/null ||
+        { leave_out python "there is no wheel (scripts/wheel.sh says why)"; return 0; }
+    "$python" -m pip install -q --disable-pip-version-check 'pdoc==16.0.0' >&2 ||
+        { leave_out python "pip cannot install pdoc"; return 0; }
+    rm -rf "$out/python"
+    if ! { "$python" bindings/python/tests/comments.py &&
+        "$python" -W error -m pdoc -o "$out/python" esker; } >"$out/python.log" 2>&1; then
+        say "python: FAILED, the first lines:"
+        head -30 "$out/python.log" >&2
+        failed=1
+        return 0
+    fi
+    say "python: $out/python/esker.html"
+}
+
 mkdir -p "$out"
-[ $# -gt 0 ] || set -- c node
+[ $# -gt 0 ] || set -- c node python
 for language in "$@"; do
     case $language in
-    c | node) "pages_$language" ;;
+    c | node | python) "pages_$language" ;;
     *)
-        echo "usage: scripts/api-pages.sh [c] [node]" >&2
+        echo "usage: scripts/api-pages.sh [c] [node] [python]" >&2
         exit 2
         ;;
     esac

@@ -137,7 +137,7 @@ rocksdb-apps: ## programs that use RocksDB, unchanged, on RocksDB and on Esker i
 rocksdb-suite: ## other people's tests of that interface, and random calls beside RocksDB
 	scripts/rocksdb-suite.sh
 
-rocksdb-asan: ## that interface's own tests, and random calls beside RocksDB, under AddressSanitizer
+rocksdb-asan: ## that interface's own tests, random calls beside RocksDB, and others' tests, with AddressSanitizer
 	scripts/rocksdb-asan.sh
 
 dropin: ## other people's programs and tests on that library; NAMES="plyvel leveldown" for a few

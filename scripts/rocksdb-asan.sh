@@ -16,7 +16,7 @@ export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address ${RUSTFLAGS:-}" SEQUENCE
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")/asan
 export CARGO_TARGET_DIR=$target
 mkdir -p "$target"
-# What is built for this machine to run now is not instrumented.
+# Build scripts and macros are not instrumented.
 export CARGO_BUILD_TARGET=$host
 export ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}"
 

@@ -56,7 +56,7 @@ one() {
 export -f one
 
 # Lists the tests of programs, and runs them, a few at the same time: many wait for the disk or for a
-# time to pass. None uses a directory of another one. Arguments: the suite, the language, the
+# time to pass. No test uses the directory of another test. Arguments: the suite, the language, the
 # directory in which they run, the programs.
 run() {
     local suite=$1 language=$2 dir=$3 out=$work/$1 program name
@@ -65,9 +65,16 @@ run() {
     export LD_LIBRARY_PATH=$target/rocksdb
     for program in "$@"; do
         name=$(basename "$program" | sed -E 's/-[0-9a-f]{16}$//')
+        # A program that does not list its tests would vanish from the counts.
         case $language in
-        rust) "$program" --list --format terse 2>/dev/null | sed -n -E "s/^(.*): test$/$name \1/p" ;;
-        go) "$program" -test.list . | sed -n -E "s/^Test/$name &/p" ;;
+        rust)
+            "$program" --list --format terse >"$out/$name.list" 2>&1 || echo "$name" >>"$out/unlisted"
+            sed -n -E "s/^(.*): test$/$name \1/p" "$out/$name.list"
+            ;;
+        go)
+            "$program" -test.list . >"$out/$name.list" 2>&1 || echo "$name" >>"$out/unlisted"
+            sed -n -E "s/^Test/$name &/p" "$out/$name.list"
+            ;;
         esac >"$out/$name.names"
         cat "$out/$name.names" >>"$out/names"
         sed -n -E "s/^$suite ([^\t]*)\tnot run: .*/\1/p" "$known" >"$out/not-run"
@@ -75,6 +82,9 @@ run() {
             printf '%s\n' "$out" "$dir" "$language" "$program" "$name" "$test"
         done
     done | xargs -r -d '\n' -n 6 -P $((2 * $(nproc))) bash -c 'exec 2>/dev/null; one "$@"' one
+    if [ -e "$out/unlisted" ]; then
+        say "$suite: programs that do not list their tests: $(tr '\n' ' ' <"$out/unlisted")" && return 1
+    fi
     [ -s "$out/results" ] || { say "$suite: no test ran: $out" && return 1; }
     if grep -l 'ERROR: .*Sanitizer' "$out"/*.log >"$out/findings"; then
         say "$suite: findings of a sanitizer: $(tr '\n' ' ' <"$out/findings")" && return 1
@@ -101,15 +111,21 @@ crates_tests() {
 
 # Runs the tests of both crates, whose programs $work/crates.log names.
 crates() {
-    local programs sure=0
+    local programs=() program ffi=() others=() sure=0
     crates_tests test --no-run --lib --tests >"$work/crates.log" 2>&1 || {
         say "the crates' tests are not built: $work/crates.log" && return 1
     }
-    programs=$(cd "$work" && sed -n -E 's/^ *Executable .*\((.*)\)$/\1/p' crates.log | xargs realpath)
-    # shellcheck disable=SC2046
-    run ffi rust "$work/librocksdb-sys" $(grep '/ffi-' <<<"$programs") || sure=1
-    # shellcheck disable=SC2046
-    run rust rust "$work/rocksdb" $(grep -v '/ffi-\|/librocksdb_sys-' <<<"$programs") || sure=1
+    mapfile -t programs < <(cd "$work" && sed -n -E 's/^ *Executable .*\((.*)\)$/\1/p' crates.log |
+        xargs -r -d '\n' realpath)
+    for program in "${programs[@]}"; do
+        case $program in
+        */ffi-*) ffi+=("$program") ;;
+        */librocksdb_sys-*) ;;
+        *) others+=("$program") ;;
+        esac
+    done
+    run ffi rust "$work/librocksdb-sys" "${ffi[@]}" || sure=1
+    run rust rust "$work/rocksdb" "${others[@]}" || sure=1
     return "$sure"
 }
 
@@ -131,7 +147,7 @@ beside_part() {
 }
 
 beside() {
-    local log=$work/beside.log program sequences=${SEQUENCES:-1600} half other
+    local log=$work/beside.log program sequences=${SEQUENCES:-1600} seed=${SEED:-1} half other part sure=0
     # It is built with the library; this names it.
     ${CARGO:-cargo} test --release -p esker-rocksdb --test beside --no-run >"$log" 2>&1 || {
         say "beside: not built: $log" && return 1
@@ -139,11 +155,16 @@ beside() {
     program=$(realpath "$(sed -n -E 's/^ *Executable .*\((.*)\)$/\1/p' "$log")")
     # A store serves 16 sequences.
     half=$((sequences / 32 * 16))
-    beside_part "$program" "$log.1" "$half" 1 &
+    rm -f "$log".?
+    [ "$half" = 0 ] || beside_part "$program" "$log.1" "$half" "$seed" &
     other=$!
-    beside_part "$program" "$log.2" $((sequences - half)) $((half + 1)) || return 1
-    wait "$other" || return 1
-    grep -ho 'skipped: .*' "$log.1" >"$log.skipped" && return 0
+    beside_part "$program" "$log.2" $((sequences - half)) $((seed + half)) || sure=1
+    wait "$other" || sure=1
+    [ "$sure" = 0 ] || return 1
+    grep -ho 'skipped: .*' "$log.2" >"$log.skipped" && return 0
+    for part in "$log".?; do
+        grep -q 'sequences of' "$part" || { say "beside: no sequence ran: $part" && return 1; }
+    done
     say "beside: $sequences sequences, in two parts: $(grep 'sequences of' "$log.2" | head -1)"
 }
 
@@ -159,8 +180,7 @@ if source_of librocksdb-sys "$sys"; then
         has_crates=yes
     fi
     if [ "${ONLY:-}" = crates ]; then
-        [ -z "$has_crates" ] || crates || exit 1
-        exit 0
+        [ -z "$has_crates" ] || crates || failed=1
     elif ! command -v go >/dev/null; then
         skip go "Go is not installed"
     elif ! go_source_of github.com/linxGnu/grocksdb "$go_module" grocksdb; then
@@ -172,7 +192,13 @@ else
     skip "ffi, rust and go" "the crate librocksdb-sys $sys cannot be fetched"
 fi
 
+if [ "${ONLY:-}" = crates ]; then
+    [ "$failed" = 0 ] && { [ "${SUITE:-may}" != must ] || [ "$left_out" = 0 ]; }
+    exit
+fi
+
 # What needs no library is built meanwhile.
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 [ -z "$has_crates" ] || crates_tests build >"$work/crates.log" 2>&1 &
 ahead=$!
 # One command, or the engine would be compiled twice: the test asks for more features of its crates.

@@ -2,7 +2,7 @@
  *
  * Ownership:
  *  1. An object returned by an esker_*_create function, by esker_open, esker_follow,
- *     esker_get_reader or esker_transaction_begin is freed once, by the function of the same type that ends in
+ *     esker_get_reader, esker_keyspace_get_reader or esker_transaction_begin is freed once, by the function of the same type that ends in
  *     _destroy, and a keyspace and a slot by esker_keyspace_close and esker_slot_close. Freeing NULL does nothing. The store may be
  *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
  *     readable until the store is opened again, removed or repaired. Then they may fail, but return
@@ -830,10 +830,10 @@ int32_t esker_options_set_key_order(esker_options_t *options,
 // usual.
 //
 // `may_match` gets `state`, a key, its length in bytes, a filter that `create` has made, and its
-// length. It returns 0 if the key is not among the keys of the filter, and a get then does not read
-// the table; any other value means that the key may be among them. If it returns 0 for one of the
-// keys, gets do not find that key, and `esker_verify` reports damage. It must allow a filter without
-// bytes, if `create` makes such ones.
+// length. It returns 0 if no key of the filter is equal to the key in the key order. A get then does
+// not read the table. Any other value means that the key may be among them. If it returns 0 for a key
+// that is among them, gets do not find it, and `esker_verify` reports damage. It must allow a filter
+// without bytes, if `create` makes such ones.
 //
 // The keys of a keyspace other than `default` have four bytes before them, in both functions: the
 // same for all keys of the keyspace, and others for each keyspace.
@@ -1136,6 +1136,7 @@ int32_t esker_batch_append(esker_batch_t *batch, const esker_batch_t *other, cha
 // skipped, and merges always are. `put` also receives the puts of pairs that expire. The functions
 // do not learn the keyspace of an operation, nor a time to live, so what they build is not always an
 // equal batch; `esker_batch_visit_keyspaces` passes all of an operation.
+// To build an equal batch, add each put with its `ttl_ms`, by `esker_batch_put_with_ttl`.
 void esker_batch_iterate(const esker_batch_t *batch,
                          void *state,
                          esker_visit_put_t put,
@@ -2499,7 +2500,7 @@ int32_t esker_follower_promote(const esker_follower_t *follower,
                                esker_db_t **db,
                                char **message);
 
-// Sets a key to the bytes that `read` gives, and holds 2 MiB of them in memory at a time. `read` is
+// Sets a key to the bytes that `read` gives, and holds less than 2 MiB of them in memory. `read` is
 // called with `state` on this thread, until it returns 0, and must not throw or jump out. It may use the
 // store, but not close it. A value of more than 512 KiB goes past the log and the memtables into a file
 // of its own, and is durable when this returns; a shorter one is put as by `esker_put`. Sets
@@ -2561,7 +2562,7 @@ int32_t esker_value_reader_read(esker_value_reader_t *reader,
 // Frees a reader.
 void esker_value_reader_destroy(esker_value_reader_t *reader);
 
-// Calls `visit` for each table that the store has now, of all keyspaces, by level and number. A file
+// Calls `visit` for each table that the store has now, of all keyspaces, by tree, level and number. A file
 // with parts in several levels is passed once for each.
 int32_t esker_tables(const esker_db_t *db,
                      void *state,

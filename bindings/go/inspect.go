@@ -33,7 +33,7 @@ type Table struct {
 	Smallest, Largest []byte
 }
 
-// Tables returns the tables that the store has now, of all keyspaces, by level and number. A file with
+// Tables returns the tables that the store has now, of all keyspaces, by tree, level and number. A file with
 // parts in several levels is there once for each.
 func (db *DB) Tables() ([]Table, error) {
 	defer runtime.KeepAlive(db)

@@ -20,13 +20,15 @@ import (
 
 // source is the value of a PutReader.
 type source struct {
-	reader   io.Reader
+	reader io.Reader
+	// ended is what the reader returned together with its last bytes.
+	ended    error
 	err      error
 	panicked any
 }
 
 // PutReader sets key to the bytes that value gives until io.EOF, and returns their number. It holds
-// 2 MiB of them in memory at a time. A value of more than 512 KiB goes past the log and the memtables
+// less than 2 MiB of them in memory. A value of more than 512 KiB goes past the log and the memtables
 // into a file of its own, and is durable when this returns; a shorter one is put as by Put. value may
 // use the store, but not close it.
 //
@@ -73,8 +75,12 @@ func eskerGoRead(state C.uintptr_t, buffer unsafe.Pointer, length C.size_t) (giv
 	room := unsafe.Slice((*byte)(buffer), int(length))
 	// A reader may return 0 bytes without an error, which means nothing.
 	for range 100 {
-		got, err := from.reader.Read(room)
+		got, err := 0, from.ended
+		if err == nil {
+			got, err = from.reader.Read(room)
+		}
 		if got > 0 {
+			from.ended = err
 			return C.int64_t(got)
 		}
 		if err == io.EOF {
@@ -90,7 +96,7 @@ func eskerGoRead(state C.uintptr_t, buffer unsafe.Pointer, length C.size_t) (giv
 }
 
 // A ValueReader reads one value, in the version that was the newest when it was created, also after the
-// store was closed. Many goroutines may use it, one after the other. It must be closed.
+// store was closed. Several goroutines may use it; their calls wait for each other. It must be closed.
 type ValueReader struct {
 	mutex sync.Mutex
 	guard *guard

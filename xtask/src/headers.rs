@@ -43,7 +43,7 @@ const INTRODUCTION: &str = "\
  *
  * Ownership:
  *  1. An object returned by an esker_*_create function, by esker_open, esker_follow,
- *     esker_get_reader or esker_transaction_begin is freed once, by the function of the same type that ends in
+ *     esker_get_reader, esker_keyspace_get_reader or esker_transaction_begin is freed once, by the function of the same type that ends in
  *     _destroy, and a keyspace and a slot by esker_keyspace_close and esker_slot_close. Freeing NULL does nothing. The store may be
  *     freed before or after its iterators, snapshots, keyspaces and transactions. Iterators stay
  *     readable until the store is opened again, removed or repaired. Then they may fail, but return

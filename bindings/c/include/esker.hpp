@@ -1623,8 +1623,8 @@ private:
 };
 
 // A handle of a keyspace: an ordered map of its own within a store. After the keyspace was dropped,
-// every function except `name`, `id`, `tree`, `key_order`, `own_options` and `handle` throws `Error` with `Code::not_found`; existing
-// iterators go on.
+// every function except `name`, `id`, `tree`, `key_order`, `own_options` and `handle` throws `Error`
+// with `Code::not_found`; existing iterators go on.
 class Keyspace {
 public:
     // Takes over a handle of `esker_keyspace_open` or `esker_keyspace_find`.
@@ -2495,7 +2495,7 @@ public:
     }
     // Compacts all keys of every keyspace, as `compact_range`.
     void compact_all() { detail::call(esker_compact_all, handle()); }
-    // The tables that the store has now, of all keyspaces, by level and number. A file with parts in
+    // The tables that the store has now, of all keyspaces, by tree, level and number. A file with parts in
     // several levels is there once for each.
     std::vector<Table> tables() const {
         std::vector<Table> tables;
@@ -2888,8 +2888,8 @@ inline LiveStatus live_status(const std::string& path, const Options& options = 
 }
 
 // Counts what the calls of this thread do, from its creation until it is destroyed. It belongs to
-// its thread. Of several ones, the last one that was created is used and destroyed first; each counts
-// what happens while it exists, whatever the later ones take. It can be neither copied nor moved.
+// its thread. Several may exist: each counts what happens while it exists. `take` returns the counts of
+// the newest one of the thread. Destroy them in reverse order. It can be neither copied nor moved.
 class Perf {
 public:
     // Counts by their names, which are those of Rust's `PerfContext`, for example "cache_hits".

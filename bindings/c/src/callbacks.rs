@@ -189,7 +189,8 @@ impl FilterPolicy for CFilter {
     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
         let starts: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
         let lengths: Vec<usize> = keys.iter().map(|key| key.len()).collect();
-        let count = c_int::try_from(keys.len()).unwrap_or(c_int::MAX);
+        // A table of more keys gets a filter without bytes, which allows all of them.
+        let Ok(count) = c_int::try_from(keys.len()) else { return Vec::new() };
         let mut len = 0usize;
         // SAFETY: the function and the pointer belong together; the arrays have `count` items and
         // outlive the call. The result has `len` bytes, is allocated with `malloc`, and belongs to

@@ -117,14 +117,24 @@ fn moment_of(store: &Store, options: &ReadOptions<'_>) -> Option<Snapshot> {
 }
 
 /// Reads keys of one column family, and gives what is found for each. If it fails, nothing was given.
+/// After an error the keys are read one by one, so that each gets its own.
 fn read_each(
+    store: &Store,
     family: &Family,
     options: &ReadOptions<'_>,
     keys: &[&[u8]],
     give: &impl Fn(usize, Outcome<Option<Slice>>),
 ) -> Outcome<()> {
-    let found = family.keyspace().multi_get_with(keys, options)?;
-    found.into_iter().enumerate().for_each(|(at, found)| give(at, Ok(found)));
+    let keyspace = family.keyspace();
+    if let Ok(found) = keyspace.multi_get_with(keys, options) {
+        found.into_iter().enumerate().for_each(|(at, found)| give(at, Ok(found)));
+        return Ok(());
+    }
+    let own = moment_of(store, options);
+    let options = if own.is_some() { options.snapshot(own.as_ref()) } else { *options };
+    for (at, key) in keys.iter().enumerate() {
+        give(at, keyspace.get_with(key, &options).map_err(Failure::from));
+    }
     Ok(())
 }
 
@@ -165,7 +175,7 @@ pub unsafe extern "C" fn rocksdb_multi_get(
             |give| {
                 let store = rocksdb_t::open(db)?;
                 let options = rocksdb_readoptions_t::of(options)?;
-                read_each(&store.default, &options, &keys.get()?, give)
+                read_each(store, &store.default, &options, &keys.get()?, give)
             },
         );
     }
@@ -229,10 +239,10 @@ pub unsafe extern "C" fn rocksdb_batched_multi_get_cf(
             num_keys,
             |at, found| pins.put(at, found),
             |give| {
-                rocksdb_t::open(db)?;
+                let store = rocksdb_t::open(db)?;
                 let options = rocksdb_readoptions_t::of(options)?;
                 let family = rocksdb_column_family_handle_t::of(family)?;
-                read_each(family, &options, &keys.get()?, give)
+                read_each(store, family, &options, &keys.get()?, give)
             },
         );
     }
@@ -257,12 +267,12 @@ pub unsafe extern "C" fn rocksdb_batched_multi_get_cf_slice(
             num_keys,
             |at, found| pins.put(at, found),
             |give| {
-                rocksdb_t::open(db)?;
+                let store = rocksdb_t::open(db)?;
                 let options = rocksdb_readoptions_t::of(options)?;
                 let family = rocksdb_column_family_handle_t::of(family)?;
                 let keys = ffi::array(keys_list, num_keys, "keys")?;
                 let keys: Outcome<Vec<&[u8]>> = keys.iter().map(|key| key.bytes()).collect();
-                read_each(family, &options, &keys?, give)
+                read_each(store, family, &options, &keys?, give)
             },
         );
     }

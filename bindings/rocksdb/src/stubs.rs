@@ -115,15 +115,22 @@ mod tests {
         }
         let (mut freed, none) = (0u32, std::ptr::null_mut());
         let state = (&raw mut freed).cast::<c_void>();
+        let end = free as *mut c_void;
         // SAFETY: the functions call the destructor alone; there is no place of an error text.
         unsafe {
-            let made = rocksdb_walfilter_create(state, free as *mut c_void, none, none, none);
-            assert!(made.is_null());
-            let made = rocksdb_comparator_with_ts_create(state, none, none, none, none, none, 8);
-            assert!(made.is_null());
+            assert!(rocksdb_walfilter_create(state, end, none, none, none).is_null());
+            let of_time = rocksdb_comparator_with_ts_create;
+            assert!(of_time(state, end, none, none, none, none, 8).is_null());
+            let service = rocksdb_compactionservice_create;
+            assert!(service(state, end, none, none, none, none, none).is_null());
+            let [a, b, c, d, e] = [none; 5];
+            let listener = rocksdb_eventlistener_create;
+            assert!(listener(state, end, a, b, c, d, e, a, b, c, d, e).is_null());
+            // Without a destructor nothing is freed.
+            assert!(rocksdb_walfilter_create(state, none, none, none, none).is_null());
             assert!(kept(None, || Ok(())).is_none(), "the next call reports the refusals");
         }
-        assert_eq!(freed, 1);
+        assert_eq!(freed, 4);
     }
 
     /// The table and the code must agree on which functions are written by hand.

@@ -23,9 +23,15 @@ fn share(parts: &mut [PerfContext]) {
     parts.iter_mut().for_each(|part| add_perf_context(part, &new));
 }
 
+/// Passes the parts of this thread to a function. Returns the default at the end of the thread, when its
+/// parts have been freed: C's destructors of the thread may call later.
+fn with_parts<R: Default>(body: impl FnOnce(&mut Vec<PerfContext>) -> R) -> R {
+    PARTS.try_with(|parts| body(&mut parts.borrow_mut())).unwrap_or_default()
+}
+
 /// Begins a part, with counts of 0.
 pub fn begin() {
-    PARTS.with_borrow_mut(|parts| {
+    with_parts(|parts| {
         match parts.is_empty() {
             true => perf::enable(true),
             false => share(parts),
@@ -36,7 +42,7 @@ pub fn begin() {
 
 /// Ends the innermost part. Does nothing if there is none.
 pub fn end() {
-    PARTS.with_borrow_mut(|parts| {
+    with_parts(|parts| {
         share(parts);
         if parts.pop().is_some() && parts.is_empty() {
             perf::enable(false);
@@ -46,7 +52,7 @@ pub fn end() {
 
 /// Returns the counts of the innermost part, and sets them to 0. All are 0 if there is none.
 pub fn take() -> PerfContext {
-    PARTS.with_borrow_mut(|parts| {
+    with_parts(|parts| {
         share(parts);
         parts.last_mut().map(std::mem::take).unwrap_or_default()
     })

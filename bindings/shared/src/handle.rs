@@ -86,7 +86,7 @@ impl Handle {
         if HELD.with_borrow(|held| held.contains(&own)) {
             return Err(internals::error(
                 ErrorKind::InvalidArgument,
-                "the source of a bulk load must not close the store: the load needs it",
+                "a function that gives pairs or a value must not close the store: the call needs it",
                 None,
             ));
         }

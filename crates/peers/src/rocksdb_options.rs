@@ -5,6 +5,7 @@
 //! weakens what a write or a read promises.
 
 use esker_lab::error::{LabError, Result};
+use esker_lab::run::config::bytes_of;
 use esker_lab::target::StoreOptions;
 
 use crate::c_functions::Handle;
@@ -89,6 +90,52 @@ pub fn has_table_options(options: &StoreOptions) -> bool {
     given(options).any(|(name, _)| is_of_tables(name))
 }
 
+/// A value as the C interface takes it.
+#[derive(Clone, Copy)]
+enum Value {
+    Flag(u8),
+    Int(i32),
+    Bytes(u64),
+    Real(f64),
+}
+
+impl Values {
+    fn parse(self, value: &str) -> Result<Value> {
+        let (parsed, expected) = match self {
+            Flag => (value.parse().ok().map(|on: bool| Value::Flag(on.into())), "true or false"),
+            Int => (value.parse().ok().filter(|i| *i >= 0).map(Value::Int), "a number from 0 on"),
+            Bytes => (bytes_of(value).map(Value::Bytes), "a number of bytes"),
+            Real => {
+                let real = value.parse().ok().filter(|real| (0.0..=1e9).contains(real));
+                (real.map(Value::Real), "a number from 0 on")
+            }
+            Words(words) => {
+                let found = words.iter().find(|(word, _)| *word == value);
+                let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                let found = found.map(|(_, number)| Value::Int(*number));
+                return found.ok_or_else(|| refused(&all.join(" or "), value));
+            }
+        };
+        parsed.ok_or_else(|| refused(expected, value))
+    }
+}
+
+fn refused(expected: &str, value: &str) -> LabError {
+    LabError::usage(format!("expected {expected}, found {value:?}"))
+}
+
+/// Checks the value of an option that has this name. Any other name is right.
+///
+/// # Errors
+/// The value is not one of the option's.
+pub fn check(name: &str, value: &str) -> Result<()> {
+    let own = name.strip_prefix(NAME).and_then(|rest| rest.strip_prefix('.'));
+    let Some((.., values)) = OPTIONS.iter().find(|(known, ..)| Some(*known) == own) else {
+        return Ok(());
+    };
+    values.parse(value).map(drop).map_err(|error| LabError::usage(format!("{name}: {error}")))
+}
+
 /// Sets the given options of one object.
 ///
 /// # Errors
@@ -103,8 +150,10 @@ pub unsafe fn set(library: &Loaded, options: &StoreOptions, of: Of, object: Hand
         let prefix = if of == Store { "rocksdb_options" } else { "rocksdb_block_based_options" };
         let function = format!("{prefix}_set_{name}");
         // SAFETY: the function has the type of the table, and the caller guarantees the object.
-        unsafe { set_one(library, &function, *values, object, value) }
-            .map_err(|error| LabError::new(error.kind(), format!("{NAME}.{name}: {error}")))?;
+        let set = values.parse(value).and_then(|value| unsafe {
+            set_one(library, &function, object, value)
+        });
+        set.map_err(|error| LabError::new(error.kind(), format!("{NAME}.{name}: {error}")))?;
     }
     Ok(())
 }
@@ -112,47 +161,22 @@ pub unsafe fn set(library: &Loaded, options: &StoreOptions, of: Of, object: Hand
 /// Calls the function that sets an option to a value.
 ///
 /// # Safety
-/// The function of this name takes an object such as `object`, and a value of the type of `values`.
-unsafe fn set_one(
-    library: &Loaded,
-    function: &str,
-    values: Values,
-    object: Handle,
-    value: &str,
-) -> Result<()> {
-    let fail = |expected: &str| LabError::usage(format!("expected {expected}, found {value:?}"));
+/// The function of this name takes an object such as `object`, and such a value.
+unsafe fn set_one(library: &Loaded, function: &str, object: Handle, value: Value) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        match values {
-            Flag => {
-                let on = value.parse::<bool>().map_err(|_| fail("true or false"))?;
-                let set = library.function::<unsafe extern "C" fn(Handle, u8)>(function)?;
-                set(object, u8::from(on));
+        match value {
+            Value::Flag(on) => {
+                library.function::<unsafe extern "C" fn(Handle, u8)>(function)?(object, on);
             }
-            Int => {
-                let number = value.parse::<i32>().ok().filter(|number| *number >= 0);
-                let number = number.ok_or_else(|| fail("a number from 0 on"))?;
-                let set = library.function::<unsafe extern "C" fn(Handle, i32)>(function)?;
-                set(object, number);
+            Value::Int(number) => {
+                library.function::<unsafe extern "C" fn(Handle, i32)>(function)?(object, number);
             }
-            Bytes => {
-                let bytes = esker_lab::run::config::bytes_of(value);
-                let bytes = bytes.ok_or_else(|| fail("a number of bytes"))?;
-                let set = library.function::<unsafe extern "C" fn(Handle, u64)>(function)?;
-                set(object, bytes);
+            Value::Bytes(bytes) => {
+                library.function::<unsafe extern "C" fn(Handle, u64)>(function)?(object, bytes);
             }
-            Real => {
-                let real = value.parse::<f64>().ok().filter(|real| (0.0..=1e9).contains(real));
-                let real = real.ok_or_else(|| fail("a number from 0 on"))?;
-                let set = library.function::<unsafe extern "C" fn(Handle, f64)>(function)?;
-                set(object, real);
-            }
-            Words(words) => {
-                let number = words.iter().find(|(word, _)| *word == value);
-                let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                let (_, number) = number.ok_or_else(|| fail(&all.join(" or ")))?;
-                let set = library.function::<unsafe extern "C" fn(Handle, i32)>(function)?;
-                set(object, *number);
+            Value::Real(real) => {
+                library.function::<unsafe extern "C" fn(Handle, f64)>(function)?(object, real);
             }
         }
     }

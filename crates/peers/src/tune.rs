@@ -22,6 +22,7 @@ use esker_lab::tune::workload::{Sizes, Workload, names, parse, write_share};
 use crate::bench::{engines_and, in_process, split_spec};
 use crate::knobs::{knobs, set_budget};
 use crate::library::trim_memory;
+use crate::rocksdb_options;
 
 /// Input of a tuning.
 #[derive(Clone, Debug)]
@@ -117,9 +118,13 @@ fn settings(run: &TuneRun, name: &str, has_path: bool) -> Result<(BenchConfig, K
             Some(knob) => {
                 // A wrong value is an error before the first run.
                 base.clone().set(&knob.flag, value).map_err(LabError::usage)?;
+                rocksdb_options::check(&knob.flag, value)?;
                 knob.set_default(value);
             }
-            None => base.set(option, value).map_err(LabError::usage)?,
+            None => {
+                base.set(option, value).map_err(LabError::usage)?;
+                rocksdb_options::check(option, value)?;
+            }
         }
     }
     set_budget(&mut table, run.memory_bytes);
@@ -137,6 +142,7 @@ fn beside(run: &TuneRun, base: &BenchConfig, table: &KnobTable) -> Result<Vec<(S
         for (knob, value) in &setting.0 {
             let flag = table.find(knob).map_or(knob, |knob| &knob.flag);
             base.clone().set(flag, value).map_err(|e| wrong(&e))?;
+            rocksdb_options::check(flag, value).map_err(|e| wrong(&e))?;
         }
         Ok((name.clone(), setting))
     };

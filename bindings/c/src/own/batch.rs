@@ -254,6 +254,7 @@ pub unsafe extern "C" fn esker_batch_append(
 /// skipped, and merges always are. `put` also receives the puts of pairs that expire. The functions
 /// do not learn the keyspace of an operation, nor a time to live, so what they build is not always an
 /// equal batch; `esker_batch_visit_keyspaces` passes all of an operation.
+/// To build an equal batch, add each put with its `ttl_ms`, by `esker_batch_put_with_ttl`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_batch_iterate(
     batch: Option<&esker_batch_t>,

@@ -69,7 +69,7 @@ fn table_of(table: &TableEntry) -> esker_table_t {
     }
 }
 
-/// Calls `visit` for each table that the store has now, of all keyspaces, by level and number. A file
+/// Calls `visit` for each table that the store has now, of all keyspaces, by tree, level and number. A file
 /// with parts in several levels is passed once for each.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_tables(

@@ -174,10 +174,10 @@ pub unsafe extern "C" fn esker_options_set_key_order(
 /// usual.
 ///
 /// `may_match` gets `state`, a key, its length in bytes, a filter that `create` has made, and its
-/// length. It returns 0 if the key is not among the keys of the filter, and a get then does not read
-/// the table; any other value means that the key may be among them. If it returns 0 for one of the
-/// keys, gets do not find that key, and `esker_verify` reports damage. It must allow a filter without
-/// bytes, if `create` makes such ones.
+/// length. It returns 0 if no key of the filter is equal to the key in the key order. A get then does
+/// not read the table. Any other value means that the key may be among them. If it returns 0 for a key
+/// that is among them, gets do not find it, and `esker_verify` reports damage. It must allow a filter
+/// without bytes, if `create` makes such ones.
 ///
 /// The keys of a keyspace other than `default` have four bytes before them, in both functions: the
 /// same for all keys of the keyspace, and others for each keyspace.

@@ -56,7 +56,7 @@ impl Read for Source {
     }
 }
 
-/// Sets a key to the bytes that `read` gives, and holds 2 MiB of them in memory at a time. `read` is
+/// Sets a key to the bytes that `read` gives, and holds less than 2 MiB of them in memory. `read` is
 /// called with `state` on this thread, until it returns 0, and must not throw or jump out. It may use the
 /// store, but not close it. A value of more than 512 KiB goes past the log and the memtables into a file
 /// of its own, and is durable when this returns; a shorter one is put as by `esker_put`. Sets

@@ -477,7 +477,7 @@ impl Db {
         self.inner.metrics()
     }
 
-    /// Returns the current table files, ordered by level and number.
+    /// Returns the current table files, ordered by tree, level and number.
     pub fn tables(&self) -> Vec<TableEntry> {
         self.inner.table_entries()
     }

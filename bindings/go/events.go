@@ -61,6 +61,7 @@ const (
 
 // An Event is an event of a store. Its kind tells which fields it has. It may be kept.
 type Event struct {
+	// Kind is what happened.
 	Kind EventKind
 	// Text is the event as one sentence. It is never empty.
 	Text string

@@ -49,6 +49,7 @@ const (
 
 // A Change is one change of a ChangeBatch.
 type Change struct {
+	// Kind is what was done. It tells which fields are set.
 	Kind ChangeKind
 	// Keyspace is the name that the keyspace had then.
 	Keyspace string
@@ -387,6 +388,7 @@ func (s *Slot) Close() error {
 
 // A SlotInfo is the state of a slot.
 type SlotInfo struct {
+	// Name is the name of the slot, as Subscribe got it.
 	Name string
 	// Position is the position that the reader has confirmed; 0 if the slot is damaged.
 	Position uint64

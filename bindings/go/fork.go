@@ -85,6 +85,7 @@ type Ancestor struct {
 
 // A Lineage is the name of a store and the stores that it descends from, the parent first.
 type Lineage struct {
+	// Name is the name of the store, Ancestors are the stores that it descends from.
 	Name      string
 	Ancestors []Ancestor
 }
@@ -110,6 +111,7 @@ func eskerGoVisitAncestor(state C.uintptr_t, id C.uint64_t, name *C.char, sequen
 
 // A Difference is a key whose value, or whose time of expiry, is not the same in two stores.
 type Difference struct {
+	// Keyspace is the name of the keyspace, Key the key in it.
 	Keyspace string
 	Key      []byte
 	// Old and New are the values in the first and in the second store; nil if the store does not have

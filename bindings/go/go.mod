@@ -1,3 +1,3 @@
 module esker.dev/esker
 
-go 1.24
+go 1.25

@@ -33,7 +33,10 @@ type IterOptions struct {
 }
 
 // A Pair is a key and its value.
-type Pair struct{ Key, Value []byte }
+type Pair struct {
+	// Key is the key of the pair, Value its value.
+	Key, Value []byte
+}
 
 // An Iterator moves over the pairs of a keyspace in key order. It shows the state at its creation,
 // or that of its snapshot or transaction. It has no position until First, Last, Seek or

@@ -50,6 +50,7 @@ const (
 // TransactionOptions are the options of a transaction. Nil and the zero value are snapshot
 // isolation, optimistic, a lock timeout of one second, and the store's durability.
 type TransactionOptions struct {
+	// Isolation is which effects of other transactions are excluded, Concurrency how conflicts are found.
 	Isolation   Isolation
 	Concurrency Concurrency
 	// LockTimeout is the maximum time of one wait for a lock, in milliseconds, rounded up. 0 is the

@@ -1,6 +1,6 @@
 module esker.dev/esker/bench
 
-go 1.24
+go 1.25
 
 require (
 	esker.dev/esker v0.0.0

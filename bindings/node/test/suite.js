@@ -1,6 +1,8 @@
 'use strict'
 
 // abstract-level's own test suite, whole: on a database, on a keyspace, and on the sublevels of both.
+// Arguments choose: `suite.js keyspace`. scripts/node.sh runs one process for each kind of database, and
+// knows how many tests the suite has.
 
 const fs = require('node:fs')
 const os = require('node:os')

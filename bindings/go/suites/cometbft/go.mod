@@ -2,7 +2,7 @@
 // them, and without the backends that need other databases. scripts/go.sh makes the copy.
 module github.com/cometbft/cometbft-db
 
-go 1.24
+go 1.25
 
 require (
 	esker.dev/esker v0.0.0

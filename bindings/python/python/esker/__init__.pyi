@@ -1,3 +1,6 @@
+# For pdoc, which runs this file.
+from __future__ import annotations
+
 import builtins
 from collections.abc import Callable, Iterable, ItemsView, KeysView, MutableMapping, Sequence, ValuesView
 from collections.abc import Iterator as _IteratorProtocol

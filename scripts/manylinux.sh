@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Builds target/manylinux/esker-*.whl, which needs no newer C library than glibc 2.17, by the C
 # compiler and linker of zig from the package registry. Checks the versions of all symbols that the
-# module needs. With `sdist`, instead builds target/sdist/esker-*.tar.gz, installs from it alone in
-# a new virtual environment, which needs Rust, and uses the package. Needs Python and a registry.
+# module needs, and tries the wheel. With `sdist`, instead builds target/sdist/esker-*.tar.gz and
+# tries it, which needs Rust. `check WHEEL` checks the symbols of a wheel, and `try FILE` installs a
+# wheel or a source archive in a new virtual environment and runs the first program of the README in
+# an empty directory. Needs Python and a registry.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,6 +35,30 @@ check_symbols() {
     echo "manylinux: $1 needs glibc $newest" >&2
 }
 
+# try_package FILE: installs the wheel or source archive, away from the repository, and runs the
+# first program of the README.
+try_package() (
+    file=$(realpath "$1")
+    program=$(awk '/^```python$/ { on = 1; next } /^```$/ && on { exit } on' \
+        bindings/python/README.md)
+    place=$(mktemp -d)
+    trap 'rm -rf "$place"' EXIT
+    "$python" -m venv "$place/venv"
+    mkdir "$place/empty"
+    cd "$place/empty"
+    only=()
+    [[ $file != *.whl ]] || only=(--no-index)
+    CARGO_TARGET_DIR=$target/sdist-build "$place/venv/bin/python" -m pip install -q \
+        --disable-pip-version-check "${only[@]}" "$file" >&2
+    shown=$("$place/venv/bin/python" -c "$program")
+    if [ "$shown" != "b'banana' b'yellow'" ]; then
+        echo "manylinux: FAILED: with ${file##*/} the first program of the README printed: $shown" >&2
+        exit 1
+    fi
+    "$place/venv/bin/python" -c 'import esker, esker.aio, esker.codec, esker.plyvel'
+    echo "manylinux: ${file##*/} was installed alone and runs the first program of the README" >&2
+)
+
 case ${1:-wheel} in
 wheel)
     environment venv-zig 'maturin>=1.9,<2' ziglang
@@ -42,31 +68,22 @@ wheel)
         -q --release --strip --zig --compatibility manylinux_2_17 \
         -m bindings/python/Cargo.toml -i "$target/venv-zig/bin/python" -o "$target/manylinux" >&2
     check_symbols "$target"/manylinux/*.whl
+    try_package "$target"/manylinux/*.whl
     ;;
 check)
     check_symbols "$2"
+    ;;
+try)
+    try_package "$2"
     ;;
 sdist)
     environment venv-build 'maturin>=1.9,<2'
     rm -rf "$target/sdist"
     "$target/venv-build/bin/maturin" sdist -m bindings/python/Cargo.toml -o "$target/sdist" >&2
-    place=$(mktemp -d)
-    trap 'rm -rf "$place"' EXIT
-    "$python" -m venv "$place/venv"
-    # Away from the repository: only the archive is there to build from.
-    (cd "$place" && CARGO_TARGET_DIR=$target/sdist-build "$place/venv/bin/python" -m pip install \
-        -q --disable-pip-version-check "$target"/sdist/esker-*.tar.gz)
-    (cd "$place" && "$place/venv/bin/python" - <<'PROGRAM'
-import esker, esker.aio, esker.codec
-with esker.DB("db", create_if_missing=True) as db:
-    db[b"apple"] = b"red"
-    assert list(db) == [(b"apple", b"red")]
-print("manylinux: esker", esker.__version__, "was installed from its source archive")
-PROGRAM
-    ) >&2
+    try_package "$target"/sdist/esker-*.tar.gz
     ;;
 *)
-    echo "usage: manylinux.sh [wheel|sdist|check WHEEL]" >&2
+    echo "usage: manylinux.sh [wheel|sdist|check WHEEL|try FILE]" >&2
     exit 2
     ;;
 esac

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds target/wheel/esker-*.whl with maturin, in a separate virtual environment. `install` also
-# installs the wheel in target/venv-test; `test` also tests it there (further arguments go to
-# pytest). If Python or a package is missing, prints a message and exits with 0, or with 1 if
-# WHEEL=must.
+# installs the wheel in target/venv-test; `test` also tries it from an empty directory in a new
+# environment, and tests it in target/venv-test (further arguments go to pytest). If Python or a
+# package is missing, prints a message and exits with 0, or with 1 if WHEEL=must.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,5 +44,9 @@ environment venv-test pytest hypothesis mypy zict numpy
 "$target/venv-test/bin/python" -m pip install -q --disable-pip-version-check \
     --force-reinstall --no-deps "$out"/*.whl >&2
 [ "$what" = install ] && exit 0
+scripts/manylinux.sh try "$out"/*.whl
+# This fork of pyright comes with Node. Without it the tests name what they skip.
+"$target/venv-test/bin/python" -m pip install -q --disable-pip-version-check basedpyright >&2 ||
+    echo "wheel: pip cannot install basedpyright, so pyright is not run" >&2
 timeout 1800 "$target/venv-test/bin/python" -X faulthandler -m pytest -q -rs \
     -c bindings/python/pyproject.toml bindings/python/tests "$@" >&2

@@ -1,9 +1,10 @@
 """Compares Esker with the bindings that programs use today: plyvel, rocksdict and lmdb.
 
 All run in this process and take turns; the first one changes with each round. Prints, for each kind
-of call, the median time of a pair per engine in microseconds, and the median over the rounds of the
-ratio of Esker's time to the fastest other. Every engine has its own defaults, except that lmdb does
-not sync each commit (the others do not either) and has room for the data. Arguments: COUNT ROUNDS.
+of call, the median time of a pair per engine in microseconds, and the ratio of Esker's time to the
+fastest other of the same round: its median over the rounds, and its range. Every engine has its own
+defaults, except that lmdb does not sync each commit (the others do not either) and has room for the
+data. Arguments: COUNT ROUNDS.
 """
 
 import random
@@ -158,9 +159,10 @@ def measure(dbs, work):
 
 def report(what, times):
     fastest = [min(each) for each in zip(*(times[name] for name in times if name != "Esker"))]
-    ratio = statistics.median(own / other for own, other in zip(times["Esker"], fastest))
+    ratios = [own / other for own, other in zip(times["Esker"], fastest)]
+    ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
     columns = " ".join(f"{statistics.median(times[name]):9.2f}" for name in ENGINES)
-    print(f"{what:22} {columns} {ratio:9.2f}", flush=True)
+    print(f"{what:22} {columns}  {ratio}", flush=True)
 
 
 def main():
@@ -169,7 +171,7 @@ def main():
         f"{COUNT} pairs of 16 and 100 bytes, {ROUNDS} rounds in turn,"
         f" Python {sys.version.split()[0]}, us a pair"
     )
-    print(f"{'':22} " + " ".join(f"{name:>9}" for name in ENGINES) + "     ratio")
+    print(f"{'':22} " + " ".join(f"{name:>9}" for name in ENGINES) + "  ratio")
     dbs = {name: engine(f"{place}/{name}") for name, engine in ENGINES.items()}
     report("put", measure(dbs, puts))
     report("put, batches of 100", measure(dbs, batches))

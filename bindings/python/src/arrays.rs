@@ -2,10 +2,15 @@
 //!
 //! Invariants:
 //! 1. Nothing is written outside of the caller's buffer, and nothing at all if a call fails.
-//! 2. A buffer of the caller is copied before the interpreter's lock is released, because another
-//!    thread may change it. Bytes, which never change, are not copied.
+//! 2. A buffer of the caller is read and written only with the interpreter's lock, because another
+//!    thread may change it. Its rows are copied to a batch, or from the memory of the engine, in
+//!    groups that fit in a processor's cache. Only keys that a read needs without the lock are
+//!    copied as a whole. Bytes, which never change, are not copied.
 
-use esker::{Batch, ReadOptions};
+use std::borrow::Cow;
+use std::ops::Range;
+
+use esker::{Batch, ReadOptions, Slice};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,40 +18,84 @@ use pyo3::types::{PyBytes, PyMemoryView, PySlice};
 
 use crate::part::{Part, write_options};
 
-/// Returns a writable buffer of the caller as a view of its bytes.
+/// About the most bytes of small rows that are copied at once.
+const GROUP_BYTES: usize = 64 << 10;
+
+/// Returns the number of rows of a size that are copied at once.
+fn group_of(size: usize) -> usize {
+    (GROUP_BYTES / size.max(1)).max(1)
+}
+
+/// Returns a contiguous buffer of the caller as a memoryview of its bytes. Returns `None` for a
+/// buffer that is not contiguous, and for items that neither a memoryview nor numpy has as bytes.
+fn contiguous<'py>(
+    given: &Bound<'py, PyAny>,
+    view: &Bound<'py, PyMemoryView>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if !view.getattr("c_contiguous")?.is_truthy()? {
+        return Ok(None);
+    }
+    let cast = |view: &Bound<'py, PyMemoryView>| view.call_method1("cast", ("B",));
+    // A memoryview casts native numbers alone. A numpy array also shows the bytes of others.
+    let of_numpy = || cast(&PyMemoryView::from(&given.call_method1("view", ("u1",))?)?);
+    Ok(cast(view).or_else(|_| of_numpy()).ok())
+}
+
+/// Returns a writable contiguous buffer of the caller as a memoryview of its bytes.
 fn writable<'py>(given: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyAny>> {
     let view = PyMemoryView::from(given)?;
     if view.getattr("readonly")?.is_truthy()? {
         return Err(PyTypeError::new_err(format!("{what} must be writable")));
     }
-    view.call_method1("cast", ("B",)).map_err(|_| {
+    contiguous(given, &view)?.ok_or_else(|| {
         PyTypeError::new_err(format!(
-            "{what} must be a contiguous array of bytes or native numbers; for others, pass \
-             array.view('u1')"
+            "{what} must be a contiguous array of bytes, of native numbers, or of numpy"
         ))
     })
 }
 
-/// An array of the caller: its number of rows, and the bytes of each row.
-struct Rows<'py> {
-    count: usize,
-    size: usize,
-    bytes: Bound<'py, PyBytes>,
+/// Returns a part of a memoryview of bytes.
+fn part_of(view: &Bound<'_, PyAny>, place: Range<usize>) -> PyResult<PyBuffer<u8>> {
+    let slice = PySlice::new(view.py(), place.start as isize, place.end as isize, 1);
+    PyBuffer::get(&view.get_item(slice)?)
 }
 
-impl<'py> Rows<'py> {
-    fn of(given: &Bound<'py, PyAny>, what: &str) -> PyResult<Rows<'py>> {
+/// Copies bytes into a memoryview from `writable`, from `start` on.
+fn write(view: &Bound<'_, PyAny>, start: usize, bytes: &[u8]) -> PyResult<()> {
+    part_of(view, start..start + bytes.len())?.copy_from_slice(view.py(), bytes)
+}
+
+/// Where the bytes of an array are.
+enum Held<'py> {
+    /// Bytes of the caller, or the rows of an array that is not contiguous, put together.
+    Bytes(Bound<'py, PyBytes>),
+    /// A contiguous buffer of the caller, as a memoryview of its bytes.
+    View(Bound<'py, PyAny>),
+}
+
+/// An array of the caller: its number of rows, and the bytes of each row.
+struct Array<'py> {
+    count: usize,
+    size: usize,
+    held: Held<'py>,
+}
+
+impl<'py> Array<'py> {
+    fn of(given: &Bound<'py, PyAny>, what: &str) -> PyResult<Array<'py>> {
         let view = PyMemoryView::from(given)?;
         let shape: Vec<usize> = view.getattr("shape")?.extract()?;
         let Some(count) = shape.first().copied() else {
             return Err(PyTypeError::new_err(format!("{what} must have rows")));
         };
-        let bytes = match given.cast::<PyBytes>() {
-            Ok(bytes) => bytes.clone(),
-            Err(_) => view.call_method0("tobytes")?.cast_into::<PyBytes>()?,
+        let len: usize = view.getattr("nbytes")?.extract()?;
+        let held = match given.cast::<PyBytes>() {
+            Ok(bytes) => Held::Bytes(bytes.clone()),
+            Err(_) => match contiguous(given, &view)? {
+                Some(view) => Held::View(view),
+                None => Held::Bytes(view.call_method0("tobytes")?.cast_into::<PyBytes>()?),
+            },
         };
-        let size = bytes.as_bytes().len().checked_div(count).unwrap_or(0);
-        Ok(Rows { count, size, bytes })
+        Ok(Array { count, size: len.checked_div(count).unwrap_or(0), held })
     }
 
     fn refuse_other_count(&self, other: usize) -> PyResult<()> {
@@ -55,6 +104,27 @@ impl<'py> Rows<'py> {
         }
         let message = format!("there are {} keys, but {other} values", self.count);
         Err(PyValueError::new_err(message))
+    }
+
+    /// Returns the bytes of some rows. Rows that may change are copied to `room`.
+    fn read<'r>(&'r self, rows: Range<usize>, room: &'r mut Vec<u8>) -> PyResult<&'r [u8]> {
+        let place = rows.start * self.size..rows.end * self.size;
+        match &self.held {
+            Held::Bytes(bytes) => Ok(&bytes.as_bytes()[place]),
+            Held::View(view) => {
+                room.resize(place.len(), 0);
+                part_of(view, place)?.copy_to_slice(view.py(), room)?;
+                Ok(&room[..])
+            }
+        }
+    }
+
+    /// Returns all bytes, for a time without the interpreter's lock.
+    fn whole(&self) -> PyResult<Cow<'_, [u8]>> {
+        match &self.held {
+            Held::Bytes(bytes) => Ok(Cow::Borrowed(bytes.as_bytes())),
+            Held::View(view) => PyBuffer::<u8>::get(view)?.to_vec(view.py()).map(Cow::Owned),
+        }
     }
 }
 
@@ -79,8 +149,7 @@ pub fn get_into(
             format!("the value has {} bytes, but the buffer has only {room}", value.len());
         return Err(PyValueError::new_err(message));
     }
-    let place = buffer.get_item(PySlice::new(py, 0, value.len() as isize, 1))?;
-    PyBuffer::<u8>::get(&place)?.copy_from_slice(py, &value)?;
+    write(&buffer, 0, &value)?;
     Ok(Some(value.len()))
 }
 
@@ -92,18 +161,42 @@ pub fn put_array(
     values: &Bound<'_, PyAny>,
     sync: bool,
 ) -> PyResult<()> {
-    let (keys, values) = (Rows::of(keys, "keys")?, Rows::of(values, "values")?);
+    let (keys, values) = (Array::of(keys, "keys")?, Array::of(values, "values")?);
     keys.refuse_other_count(values.count)?;
-    let (key_bytes, value_bytes) = (keys.bytes.as_bytes(), values.bytes.as_bytes());
-    let (key_size, value_size, count) = (keys.size, values.size, keys.count);
-    part.store().run(py, |db| {
-        let mut batch = Batch::new();
-        let pairs = rows(key_bytes, key_size, count).zip(rows(value_bytes, value_size, count));
-        for (key, value) in pairs {
+    let (mut key_room, mut value_room) = (Vec::new(), Vec::new());
+    let mut batch = Batch::new();
+    let most = group_of(keys.size + values.size);
+    for start in (0..keys.count).step_by(most) {
+        let group = start..keys.count.min(start + most);
+        let key_bytes = keys.read(group.clone(), &mut key_room)?;
+        let value_bytes = values.read(group.clone(), &mut value_room)?;
+        let key_rows = rows(key_bytes, keys.size, group.len());
+        for (key, value) in key_rows.zip(rows(value_bytes, values.size, group.len())) {
             part.add_put(&mut batch, key, value, None);
         }
-        db.write_with(&batch, &write_options(sync))
-    })
+    }
+    part.store().run(py, |db| db.write_with(&batch, &write_options(sync)))
+}
+
+/// Writes the values that exist to their rows of a memoryview from `writable`.
+fn write_found(view: &Bound<'_, PyAny>, size: usize, found: &[Option<Slice>]) -> PyResult<()> {
+    let mut at = 0;
+    let mut room = Vec::new();
+    for run in found.chunk_by(|one, next| one.is_some() == next.is_some()) {
+        for group in run.chunks(group_of(size)) {
+            match group {
+                [None, ..] => {}
+                [Some(value)] => write(view, at * size, value)?,
+                _ => {
+                    room.clear();
+                    group.iter().flatten().for_each(|value| room.extend_from_slice(value));
+                    write(view, at * size, &room)?;
+                }
+            }
+            at += group.len();
+        }
+    }
+    Ok(())
 }
 
 /// Reads the values of the rows of `keys` into the rows of `values`. Returns a byte for each key: 1
@@ -114,20 +207,18 @@ pub fn get_array<'py>(
     keys: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let keys = Rows::of(keys, "keys")?;
+    let keys = Array::of(keys, "keys")?;
     let shape: Vec<usize> = PyMemoryView::from(values)?.getattr("shape")?.extract()?;
     keys.refuse_other_count(shape.first().copied().unwrap_or(0))?;
     if keys.count == 0 {
         part.store().check_open("database")?;
         return Ok(PyBytes::new(py, &[]));
     }
-    let buffer = writable(values, "values")?;
-    let buffer = PyBuffer::<u8>::get(&buffer)?;
-    let size = buffer.item_count().checked_div(keys.count).unwrap_or(0);
-    let key_bytes = keys.bytes.as_bytes();
-    let (key_size, count) = (keys.size, keys.count);
-    let found = part.find_many(py, rows(key_bytes, key_size, count))?;
-    for (value, key) in found.iter().zip(rows(key_bytes, key_size, count)) {
+    let view = writable(values, "values")?;
+    let size = view.len()? / keys.count;
+    let key_bytes = keys.whole()?;
+    let found = part.find_many(py, rows(&key_bytes, keys.size, keys.count))?;
+    for (value, key) in found.iter().zip(rows(&key_bytes, keys.size, keys.count)) {
         if let Some(value) = value.as_ref().filter(|value| value.len() != size) {
             return Err(PyValueError::new_err(format!(
                 "the value of {:?} has {} bytes, but a row of the array has {size}",
@@ -136,14 +227,7 @@ pub fn get_array<'py>(
             )));
         }
     }
-    // The rows of missing keys keep their bytes.
-    let mut bytes = buffer.to_vec(py)?;
-    for (at, value) in found.iter().enumerate() {
-        if let Some(value) = value {
-            bytes[at * size..(at + 1) * size].copy_from_slice(value);
-        }
-    }
-    buffer.copy_from_slice(py, &bytes)?;
+    write_found(&view, size, &found)?;
     let mask: Vec<u8> = found.iter().map(|value| u8::from(value.is_some())).collect();
     Ok(PyBytes::new(py, &mask))
 }

@@ -293,7 +293,7 @@ impl Wanted {
 /// entry before it. Created by ``iterator()``. Several threads may share an iterator; each entry
 /// goes to one of them. An open iterator keeps files and memory in use, so close long-lived
 /// iterators.
-#[pyclass(frozen, weakref, module = "esker")]
+#[pyclass(frozen, generic, weakref, module = "esker")]
 pub struct Iterator {
     store: Arc<Store>,
     /// The transaction of the iterator.

@@ -10,10 +10,10 @@ macro_rules! mapping_methods {
         impl $class {
             $($own)*
 
-            /// Copies the value of ``key`` to the start of ``buffer``, a writable object with the
-            /// buffer protocol. Returns the length of the value, or None for a missing key. Raises
-            /// ValueError, and copies nothing, if the value is longer than the buffer. Not in
-            /// plyvel.
+            /// Copies the value of ``key`` to the start of ``buffer``, a writable contiguous object
+            /// with the buffer protocol. Returns the length of the value, or None for a missing
+            /// key. Raises ValueError, and copies nothing, if the value is longer than the buffer.
+            /// Not in plyvel.
             fn get_into(
                 &self,
                 py: Python<'_>,
@@ -43,7 +43,8 @@ macro_rules! mapping_methods {
             }
 
             /// Reads the value of each row of ``keys`` into that row of ``values``, a writable
-            /// contiguous array of bytes or native numbers. All values are of the same moment.
+            /// contiguous array of bytes, of native numbers, or of numpy. All values are of the
+            /// same moment.
             ///
             /// Returns a byte for each key, 1 if it exists and 0 if not:
             /// ``numpy.frombuffer(found, bool)``. The rows of missing keys are not changed. Raises

@@ -1,6 +1,7 @@
 """Values read into buffers, and arrays of keys and values of one size."""
 
 import array
+import threading
 
 import pytest
 
@@ -41,6 +42,67 @@ def test_buffers_that_do_not_fit_are_refused_and_not_changed(part):
             part.get_into(b"k", wrong)
     with pytest.raises(TypeError):
         part.get_into("k", bytearray(9))
+
+
+def test_buffer_stays_as_it_is_behind_the_value_and_for_a_missing_key(part):
+    part.put(b"k", b"value")
+    whole = bytearray(b".........")
+    assert part.get_into(b"k", memoryview(whole)[2:7]) == 5 and whole == b"..value.."
+    assert part.get_into(b"none", whole) is None and whole == b"..value.."
+    whole.append(0)  # the buffer is free again
+
+
+def test_array_of_wrong_row_size_or_count_is_not_changed(part):
+    part.put_array(b"abc", memoryview(b"112233").cast("B", (3, 2)))
+    for rows, error in [
+        (bytearray(b"...."), "3 keys, but 4 values"),
+        (memoryview(bytearray(b".........")).cast("B", (3, 3)), "2 bytes, but a row .* has 3"),
+        (bytearray(b"..."), "2 bytes, but a row .* has 1"),
+        (array.array("I", [7, 7, 7]), "2 bytes, but a row .* has 4"),
+    ]:
+        before = bytes(rows)
+        with pytest.raises(ValueError, match=error):
+            part.get_array(b"abc", rows)
+        assert bytes(rows) == before
+    found = array.array("H", [0, 0, 0])
+    assert part.get_array(b"axc", found) == b"\1\0\1"
+    assert found.tobytes() == b"11" + bytes(2) + b"33"
+
+
+def test_targets_that_are_read_only_or_not_contiguous_are_refused(part):
+    part.put_array(b"ab", b"12")
+    for wrong, error in [
+        (b"..", "must be writable"),
+        (memoryview(bytearray(b"..")).toreadonly(), "must be writable"),
+        (memoryview(bytearray(b"...."))[::2], "must be a contiguous array"),
+        (memoryview(bytearray(b".."))[::-1], "must be a contiguous array"),
+    ]:
+        for call in (part.get_array, lambda keys, rows: part.get_into(keys[:1], rows)):
+            before = bytes(wrong)
+            with pytest.raises(TypeError, match=error):
+                call(b"ab", wrong)
+            assert bytes(wrong) == before
+
+
+def test_arrays_without_rows_or_with_empty_rows(part):
+    for none in (b"", bytearray(), array.array("d"), memoryview(bytearray(4))[4:]):
+        part.put_array(none, none)
+        assert part.get_array(none, bytearray()) == b""
+        with pytest.raises(ValueError, match="0 keys, but 1 values"):
+            part.put_array(none, b"1")
+    assert list(part) == []
+    number = memoryview(array.array("d", [1.0])).cast("B").cast("d", ())
+    with pytest.raises(TypeError, match="must have rows"):
+        part.put_array(number, b"1")
+
+
+def test_sources_that_are_not_contiguous_are_read_as_they_are_seen(part):
+    source = bytearray(b"aXbYcZ")
+    part.put_array(memoryview(source)[::2], memoryview(source)[1::2])
+    assert list(part) == [(b"a", b"X"), (b"b", b"Y"), (b"c", b"Z")]
+    found = bytearray(3)
+    assert part.get_array(memoryview(source)[4::-2], found) == b"\1\1\1" and found == b"ZYX"
+    source.append(0)  # the buffer is free again
 
 
 def test_arrays_are_put_and_read(part):
@@ -120,3 +182,70 @@ def test_numpy_arrays(db):
     db.put_array(names, np.arange(4, dtype="i4")[::2])
     db.get_array(names, back)
     assert back.tolist() == [0, 2]
+
+
+def test_numpy_arrays_of_any_type_and_stride(part):
+    np = pytest.importorskip("numpy")
+    keys = np.array([3, 1, 2], dtype=">u4")
+    values = np.array([30.5, 10.5, 20.5], dtype=">f8")
+    values.flags.writeable = False
+    part.put_array(keys, values)
+    found = np.zeros(3, dtype=">f8")
+    assert part.get_array(keys, found) == b"\1\1\1" and (found == values).all()
+    record = np.zeros(3, dtype=[("a", "<u4"), ("b", "<u4")])
+    assert part.get_array(keys, record) == b"\1\1\1" and record.tobytes() == values.tobytes()
+    with pytest.raises(TypeError, match="must be writable"):
+        part.get_array(keys, values)
+
+    table = np.arange(24, dtype="i4").reshape(4, 6)
+    names = np.array([b"ada", b"bob", b"cid", b"dan"], dtype="S3")
+    by_column = np.asfortranarray(table)
+    for shown in (table[:, ::2], table[::-1, 1:4], by_column, table.T[:4]):
+        part.put_array(names, shown)
+        back = np.full(shown.shape, -1, dtype="i4")
+        assert part.get_array(names, back) == b"\1\1\1\1" and (back == shown).all()
+        assert part.get_array(names[::-1], back) == b"\1\1\1\1" and (back == shown[::-1]).all()
+    for wrong in (table[:, ::2], by_column, table[::-1]):
+        before = wrong.copy()
+        with pytest.raises(TypeError, match="must be a contiguous array"):
+            part.get_array(names, wrong)
+        assert (wrong == before).all()
+    assert part.get_array(names[:0], table[:0]) == b""
+    part.put_array(names, table[:, :0])
+    assert part.get(b"ada") == b""
+
+
+def test_many_rows_with_gaps_and_rows_longer_than_a_group(part):
+    count = 20000  # several groups of rows
+    keys = array.array("I", range(count))
+    part.put_array(keys, array.array("Q", range(count)))
+    wanted = array.array("I", [at if at // 7000 % 2 == 0 else count + at for at in range(count)])
+    found = array.array("Q", [9] * count)
+    mask = part.get_array(wanted, found)
+    assert list(mask) == [at // 7000 % 2 == 0 for at in range(count)]
+    assert found.tolist() == [at if mask[at] else 9 for at in range(count)]
+    long = memoryview(bytearray(bytes([1]) * 70000 + bytes([2]) * 70000)).cast("B", (2, 70000))
+    part.put_array(b"ab", long)
+    back = memoryview(bytearray(3 * 70000)).cast("B", (3, 70000))
+    assert part.get_array(b"bxa", back) == b"\1\0\1"
+    assert bytes(back) == bytes([2]) * 70000 + bytes(70000) + bytes([1]) * 70000
+
+
+def test_row_that_another_thread_changes_is_an_old_or_a_new_one(part):
+    keys, rows = b"abcd", memoryview(bytearray(4 * 512)).cast("B", (4, 512))
+    going = True
+
+    def change():
+        while going:
+            for byte in range(256):
+                rows.cast("B")[:512] = bytes([byte]) * 512
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(30):
+            part.put_array(keys, rows)
+            assert len(set(part[b"a"])) == 1 and part[b"b"] == bytes(512)
+    finally:
+        going = False
+        thread.join()

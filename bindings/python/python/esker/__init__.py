@@ -83,6 +83,7 @@ from ._esker import (
 from ._mapping import Mapping
 
 __version__ = _esker.version()
+"""The version of the package, such as ``"0.1.0"``."""
 
 __all__ = [
     "Ancestor",

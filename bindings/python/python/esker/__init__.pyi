@@ -1,8 +1,11 @@
+# For pdoc, which runs this file.
+from __future__ import annotations
+
 import builtins
 from collections.abc import Callable, Iterable, ItemsView, KeysView, MutableMapping, Sequence, ValuesView
 from collections.abc import Iterator as _IteratorProtocol
 from os import PathLike
-from types import TracebackType
+from types import GenericAlias, TracebackType
 from typing import Any, Generic, Literal, TypeVar, final, overload
 
 from typing_extensions import Buffer, Self, disjoint_base
@@ -405,6 +408,8 @@ class SortedWriter:
 
 @final
 class Iterator(Generic[_Entry]):
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> _Entry: ...
     def prev(self) -> _Entry: ...

@@ -6,13 +6,15 @@ import builtins
 class Error(Exception):
     """A failure of the engine, or a refused call; the base class of the other errors.
 
-    ``kind`` is a short name (such as ``"corruption"``), ``path`` is the affected file or directory,
-    and ``offset_bytes`` is the position in the file. They are None if they do not apply.
+    ``kind``, ``path`` and ``offset_bytes`` are None if they do not apply.
     """
 
     kind = None
+    """A short name of the failure, such as ``"corruption"``, or None."""
     path = None
+    """The affected file or directory, or None."""
     offset_bytes = None
+    """The position in the file, in bytes from its start, or None."""
 
 
 class IOError(Error, builtins.IOError):

@@ -192,25 +192,43 @@ def _take_char(data: bytes, at: int) -> tuple[str, int]:
 
 
 u8 = _integer(8, False)
+"""Integers from 0 to 2**8 - 1."""
 u16 = _integer(16, False)
+"""Integers from 0 to 2**16 - 1."""
 u32 = _integer(32, False)
+"""Integers from 0 to 2**32 - 1."""
 u64 = _integer(64, False)
+"""Integers from 0 to 2**64 - 1."""
 u128 = _integer(128, False)
+"""Integers from 0 to 2**128 - 1."""
 i8 = _integer(8, True)
+"""Integers from -2**7 to 2**7 - 1."""
 i16 = _integer(16, True)
+"""Integers from -2**15 to 2**15 - 1."""
 i32 = _integer(32, True)
+"""Integers from -2**31 to 2**31 - 1."""
 i64 = _integer(64, True)
+"""Integers from -2**63 to 2**63 - 1."""
 i128 = _integer(128, True)
+"""Integers from -2**127 to 2**127 - 1."""
 f32 = _float(32)
+"""Numbers with the precision of 32 bits. -0.0 sorts before 0.0, and NaN at the ends."""
 f64 = _float(64)
+"""All values of ``float``. -0.0 sorts before 0.0, and NaN at the ends."""
 boolean: Codec[bool] = Codec("boolean", lambda value: b"\x01" if value else b"\0", _take_boolean)
+"""False, which sorts first, and True."""
 char: Codec[str] = Codec("char", _put_char, _take_char)
+"""One character, by code point; no surrogates."""
 string: Codec[str] = Codec("string", lambda value: _put_binary(value.encode()), _take_string)
+"""Text, in the order of its UTF-8 bytes, which is that of the code points."""
 binary: Codec[bytes] = Codec("binary", _put_binary, _take_binary)
+"""Byte strings, also within a tuple."""
 raw: Codec[bytes] = Codec("raw", bytes, lambda data, at: (data[at:], len(data)))
+"""Byte strings as they are: for values and whole keys, not within a tuple."""
 text: Codec[str] = Codec(
     "text", lambda value: value.encode(), lambda data, at: (data[at:].decode(), len(data))
 )
+"""Text as its UTF-8 bytes: for values and whole keys, not within a tuple."""
 
 
 def fixed(size: int) -> Codec[bytes]:

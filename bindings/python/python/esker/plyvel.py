@@ -19,8 +19,8 @@ from . import (
     repair_db,
 )
 
-#: The LevelDB version with the same behaviour.
 __leveldb_version__ = "1.23"
+"""The LevelDB version with the same behaviour."""
 
 __all__ = [
     "CorruptionError",

@@ -56,8 +56,8 @@ static uint64_t bootstrap_and_follow(esker_db_t *db) {
     CHECK(esker_slot_confirm(slot, position, &message) == ESKER_OK);
     CHECK(esker_slot_changes(slot, &changes, &message) == ESKER_OK);
     last = position;
-    while (!holds(db, "n0199", "follow") || esker_changes_position(changes) < position + 1 ||
-           !seen[199]) {
+    /* The writer may have ended before the snapshot. */
+    while (!seen[199]) {
         const esker_change_batch_t *batch = next_of(changes, 60000);
         CHECK(batch != NULL && batch->previous == last && batch->first_sequence == last + 1);
         CHECK(batch->changes_len == 1 && batch->checksum != 0);

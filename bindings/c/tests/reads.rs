@@ -73,9 +73,10 @@ fn all_find(
             assert_eq!(has == 1, is_there);
             assert_eq!(esker_contains(store.get(), snapshot, key, 1, Some(&mut has), None), OK);
             assert!(!is_default || (has == 1) == is_there);
-            let (value, len, time) = (Some(&mut value), Some(&mut len), Some(&mut time));
+            let (v, len, time) = (Some(&mut value), Some(&mut len), Some(&mut time));
             let get = esker_keyspace_get_with_expiry;
-            assert_eq!(get(space.get(), snapshot, key, 1, value, len, time, None), OK);
+            assert_eq!(get(space.get(), snapshot, key, 1, v, len, time, None), OK);
+            esker_free(value.cast());
             found.push(is_there);
         }
     }

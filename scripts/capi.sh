@@ -1,6 +1,13 @@
 #!/usr/bin/env bash
 # Builds target/c/: libesker.so (a link to the versioned library), libesker.a, esker.h, esker.hpp.
-# With `test`, also checks the exported symbols and runs C and C++ programs with the libraries.
+#
+#   scripts/capi.sh        nothing else
+#   scripts/capi.sh test   also checks the exported symbols, and runs C and C++ programs with the
+#                          libraries, some of them under valgrind. If ABI_BEFORE is the libesker.so of
+#                          an earlier release, abidiff compares the libraries.
+#   scripts/capi.sh bench  also measures its calls beside those of LevelDB; ROUNDS KEYS may follow
+#
+# BUILD=no takes the libraries of an earlier run. Missing tools are skipped by name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -87,6 +94,43 @@ cxx_program() {
     rm -rf "$place/db"* && LD_LIBRARY_PATH=$out "$place/program" "$place/db" >&2
 }
 
+# under_valgrind NAME: runs the program that was compiled last again, on a new directory.
+under_valgrind() {
+    rm -rf "$place/db"*
+    valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,possible \
+        "$place/program" "$place/db" >/dev/null || fail "$1 under valgrind"
+    echo "capi: $1 under valgrind: no error, no leak" >&2
+}
+
+# Compares the interface with that of an earlier library.
+compare_abi() {
+    if [ -z "${ABI_BEFORE:-}" ]; then
+        echo "capi: skipped the comparison with an earlier release: ABI_BEFORE names none" >&2
+    elif ! command -v abidiff >/dev/null; then
+        echo "capi: skipped the comparison with $ABI_BEFORE: abidiff is not installed (apt install" \
+            "abigail-tools)" >&2
+    else
+        abidiff --no-added-syms "$ABI_BEFORE" "$out/libesker.so" >&2 ||
+            fail "the interface is not that of $ABI_BEFORE"
+    fi
+}
+
+has_leveldb() {
+    echo '#include <leveldb/c.h>' | ${CC:-cc} -fsyntax-only -x c - 2>/dev/null && return
+    echo "capi: skipped LevelDB: its header is not installed (apt install libleveldb-dev)" >&2
+    return 1
+}
+
+# Measures calls beside those of LevelDB.
+bench() {
+    has_leveldb || return 0
+    ${CC:-cc} -std=c99 -O2 -Wall -Wextra -Werror -pedantic -I"$out" -o "$place/program" \
+        bindings/c/bench/beside_leveldb.c "${static[@]}" -lleveldb
+    rm -rf "$place/db"*
+    uptime >&2
+    "$place/program" "$place/db" "$@"
+}
+
 # page LANGUAGE: prints the program in that language of the README.
 page() {
     awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } /^\`\`\`$/ { on = 0 } on' bindings/c/README.md
@@ -110,16 +154,30 @@ cookbook() {
         }' bindings/c/COOKBOOK.md
 }
 
-build
-[ "${1:-}" = test ] || exit 0
+[ "${BUILD:-yes}" = no ] || build
+case "${1:-}" in
+test | bench) ;;
+*) exit 0 ;;
+esac
 
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-check_exports
 static=("$out/libesker.a" -lpthread -ldl -lm)
-for name in esker feed encryption follower; do
+if [ "$1" = bench ]; then
+    shift
+    bench "$@"
+    exit 0
+fi
+check_exports
+compare_abi
+valgrind=$(command -v valgrind || true)
+[ -n "$valgrind" ] || echo "capi: skipped valgrind: it is not installed (apt install valgrind)" >&2
+for name in esker feed encryption follower closing; do
     program "bindings/c/tests/$name.c" -L"$out" -lesker -lpthread
     program "bindings/c/tests/$name.c" "${static[@]}"
+    case "${valgrind:+$name}" in
+    esker | feed | encryption) under_valgrind "$name.c" ;;
+    esac
 done
 for example in bindings/c/examples/*.c; do
     program "$example" -L"$out" -lesker
@@ -134,17 +192,16 @@ if command -v "${CXX:-g++}" >/dev/null; then
     cxx_program c++17 "$place/page.cpp" -L"$out" -lesker
     cxx_program c++17 bindings/c/tests/esker_hpp.cpp -L"$out" -lesker
     cxx_program c++20 bindings/c/tests/esker_hpp.cpp "${static[@]}"
+    [ -z "$valgrind" ] || under_valgrind esker_hpp.cpp
     for example in bindings/c/examples/*.cpp; do
         cxx_program c++17 "$example" -L"$out" -lesker
     done
 else
     echo "capi: skipped C++: ${CXX:-g++} is not installed (apt install g++)" >&2
 fi
-if echo '#include <leveldb/c.h>' | ${CC:-cc} -fsyntax-only -x c - 2>/dev/null; then
+if has_leveldb; then
     program bindings/c/tests/beside_leveldb.c -L"$out" -lesker -lleveldb
     program bindings/c/tests/beside_leveldb.c -L"$out" -lleveldb -lesker
     program bindings/c/tests/beside_leveldb.c "${static[@]}" -lleveldb
-else
-    echo "capi: skipped linking with LevelDB: its header is not installed (apt install" \
-        "libleveldb-dev)" >&2
+    bench 1 1000 >/dev/null
 fi

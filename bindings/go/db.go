@@ -201,8 +201,8 @@ func (db *DB) ApproximateSize(start, end []byte) (uint64, error) {
 	defer runtime.KeepAlive(db)
 	var size C.uint64_t
 	var message *C.char
-	err := failed(C.esker_approximate_size(db.c, ptr(start), n(start), ptr(end), n(end), &size,
-		&message), message)
+	err := failed(C.esker_go_approximate_size(db.c, nil, ptr(start), n(start), ptr(end),
+		n(end), &size, &message), message)
 	return uint64(size), err
 }
 

@@ -67,7 +67,7 @@ func (k *Key) set(c *C.esker_options_t) error {
 			return C.esker_options_set_key_file(c, path, message)
 		})
 	}
-	return failed(C.esker_options_set_key(c, ptr(k.bytes), n(k.bytes), &message), message)
+	return failed(C.esker_go_set_key(c, ptr(k.bytes), n(k.bytes), &message), message)
 }
 
 //export eskerGoGiveKey

@@ -77,7 +77,7 @@ func (w *SortedWriter) on(call func(*C.esker_sorted_writer_t, **C.char) C.int32_
 // and the next one can be.
 func (w *SortedWriter) Put(key, value []byte) error {
 	return w.on(func(c *C.esker_sorted_writer_t, m **C.char) C.int32_t {
-		return C.esker_sorted_writer_put(c, ptr(key), n(key), ptr(value), n(value), m)
+		return C.esker_go_writer_put(c, ptr(key), n(key), ptr(value), n(value), m)
 	})
 }
 
@@ -88,7 +88,7 @@ func (w *SortedWriter) PutWithTTL(key, value []byte, ttl time.Duration) error {
 		return err
 	}
 	return w.on(func(c *C.esker_sorted_writer_t, m **C.char) C.int32_t {
-		return C.esker_sorted_writer_put_with_ttl(c, ptr(key), n(key), ptr(value), n(value),
+		return C.esker_go_writer_put_with_ttl(c, ptr(key), n(key), ptr(value), n(value),
 			C.uint64_t(ms), m)
 	})
 }
@@ -97,14 +97,14 @@ func (w *SortedWriter) PutWithTTL(key, value []byte, ttl time.Duration) error {
 // options of the writer have no merge operator.
 func (w *SortedWriter) Merge(key, operand []byte) error {
 	return w.on(func(c *C.esker_sorted_writer_t, m **C.char) C.int32_t {
-		return C.esker_sorted_writer_merge(c, ptr(key), n(key), ptr(operand), n(operand), m)
+		return C.esker_go_writer_merge(c, ptr(key), n(key), ptr(operand), n(operand), m)
 	})
 }
 
 // Delete adds a delete: the ingest deletes key from the store.
 func (w *SortedWriter) Delete(key []byte) error {
 	return w.on(func(c *C.esker_sorted_writer_t, m **C.char) C.int32_t {
-		return C.esker_sorted_writer_delete(c, ptr(key), n(key), m)
+		return C.esker_go_writer_delete(c, ptr(key), n(key), m)
 	})
 }
 

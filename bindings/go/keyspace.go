@@ -224,7 +224,7 @@ func (k *Keyspace) ApproximateSize(start, end []byte) (uint64, error) {
 	start, end = onHeap(start), onHeap(end)
 	var size C.uint64_t
 	var message *C.char
-	err := failed(C.esker_keyspace_approximate_size(k.handle, ptr(start), n(start), ptr(end),
+	err := failed(C.esker_go_approximate_size(nil, k.handle, ptr(start), n(start), ptr(end),
 		n(end), &size, &message), message)
 	return uint64(size), err
 }

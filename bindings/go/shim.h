@@ -4,6 +4,8 @@
 // Invariants:
 // 1. A message and a copy of a value in a result belong to the caller, who frees both.
 // 2. A null keyspace is the keyspace `default` of the store or transaction.
+// 3. Buffers are `const uint8_t *` here, not `const void *`: for a `void *`, cgo looks for Go pointers
+//    in the whole Go object around the buffer, and panics if the object has any.
 
 #ifndef ESKER_GO_SHIM_H
 #define ESKER_GO_SHIM_H
@@ -135,7 +137,7 @@ static inline esker_go_done esker_go_multi_get(const esker_db_t *db,
 		const esker_keyspace_t *keyspace, const esker_snapshot_t *snapshot, size_t count,
 		const uint8_t *packed, const size_t *lens, uint8_t **values, size_t *value_lens) {
 	esker_go_done done = {0};
-	const uint8_t **keys = (const uint8_t **)malloc((count + 1) * sizeof *keys);
+	const void **keys = (const void **)malloc((count + 1) * sizeof *keys);
 	if (keys == NULL) {
 		done.code = ESKER_NO_SPACE;
 		return done;
@@ -381,6 +383,41 @@ static inline esker_go_made esker_go_transaction_iter_create(
 			&iter, &made.message);
 	made.handle = iter;
 	return made;
+}
+
+static inline int32_t esker_go_approximate_size(const esker_db_t *db,
+		const esker_keyspace_t *keyspace, const uint8_t *start, size_t start_len,
+		const uint8_t *end, size_t end_len, uint64_t *size, char **message) {
+	return keyspace == NULL
+		? esker_approximate_size(db, start, start_len, end, end_len, size, message)
+		: esker_keyspace_approximate_size(keyspace, start, start_len, end, end_len, size, message);
+}
+
+static inline int32_t esker_go_set_key(esker_options_t *options, const uint8_t *key,
+		size_t key_len, char **message) {
+	return esker_options_set_key(options, key, key_len, message);
+}
+
+static inline int32_t esker_go_writer_put(esker_sorted_writer_t *writer, const uint8_t *key,
+		size_t key_len, const uint8_t *value, size_t value_len, char **message) {
+	return esker_sorted_writer_put(writer, key, key_len, value, value_len, message);
+}
+
+static inline int32_t esker_go_writer_put_with_ttl(esker_sorted_writer_t *writer,
+		const uint8_t *key, size_t key_len, const uint8_t *value, size_t value_len,
+		uint64_t ttl_ms, char **message) {
+	return esker_sorted_writer_put_with_ttl(writer, key, key_len, value, value_len, ttl_ms,
+		message);
+}
+
+static inline int32_t esker_go_writer_merge(esker_sorted_writer_t *writer, const uint8_t *key,
+		size_t key_len, const uint8_t *operand, size_t operand_len, char **message) {
+	return esker_sorted_writer_merge(writer, key, key_len, operand, operand_len, message);
+}
+
+static inline int32_t esker_go_writer_delete(esker_sorted_writer_t *writer, const uint8_t *key,
+		size_t key_len, char **message) {
+	return esker_sorted_writer_delete(writer, key, key_len, message);
 }
 
 // The functions above that are called most are declared not to call Go, so that the memory of their

@@ -58,7 +58,8 @@ const INTRODUCTION: &str = "\
  *     NULL. Otherwise *message must be NULL or a text from an earlier call. Only a failure sets it,
  *     to a message that is freed with esker_free. A missing key is not a failure.
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
- *     crash. A freed handle must not be used.
+ *     crash. In a forked child, reads, writes and closes of the parent's store fail with
+ *     ESKER_CLOSED. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot, a keyspace and a follower; options,
  * batches, iterators, feeds, diffs, sorted writers, readers of values and transactions by one at a time. A transaction checks that: a call during a
@@ -92,7 +93,28 @@ pub fn render(root: &Path) -> Result<String, String> {
     let bindings = builder.generate().map_err(|error| error.to_string())?;
     let mut text = Vec::new();
     bindings.write(&mut text);
-    String::from_utf8(text).map_err(|error| error.to_string())
+    let text = String::from_utf8(text).map_err(|error| error.to_string())?;
+    Ok(with_void_inputs(&text))
+}
+
+/// Declares the byte buffers that functions read as `const void *`, so that a caller passes a
+/// `char *` without a cast. Results, structs and the caller's functions keep `const uint8_t *`.
+fn with_void_inputs(text: &str) -> String {
+    let mut in_functions = false;
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        in_functions |= line.starts_with("extern \"C\"");
+        if in_functions && !line.starts_with("//") {
+            // An argument has a blank or a parenthesis before its type; the type of a result does
+            // not.
+            let line = line.replace(" const uint8_t *", " const void *");
+            out.push_str(&line.replace("(const uint8_t *", "(const void *"));
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// Writes the header and its copy.
@@ -106,4 +128,26 @@ pub fn check(root: &Path) -> Result<(), String> {
     let advice = "the generated header: run `cargo xtask headers` and commit it";
     let text = render(root)?;
     FILES.iter().try_for_each(|file| document::check(root, file, &text, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_void_inputs;
+
+    #[test]
+    fn only_arguments_of_functions_become_void() {
+        let header = "typedef void (*visit_t)(void*, const uint8_t*, size_t);\n\
+                      typedef struct {\n  const uint8_t *key;\n} change_t;\n\
+                      extern \"C\" {\n\
+                      // Reads a const uint8_t *key.\n\
+                      const uint8_t *key_of(const uint8_t *key, uint8_t *buffer, \
+                      const uint8_t *const *keys);\n";
+        let (before, functions) = header.split_once("extern").unwrap();
+        let void = with_void_inputs(header);
+        let (same, changed) = void.split_once("extern").unwrap();
+        assert_eq!(same, before);
+        assert_eq!(changed.matches("const uint8_t *").count(), 2);
+        assert_eq!(changed.matches("const void *").count(), 2);
+        assert_eq!(changed.replace("const void", "const uint8_t"), functions);
+    }
 }

@@ -31,8 +31,7 @@ static void on_event(void *state, const esker_event_t *event) {
 static void put(const esker_db_t *db, const char *key, const char *value) {
     char *message = NULL;
     esker_batch_t *batch = esker_batch_create();
-    check(esker_batch_put(batch, (const uint8_t *)key, strlen(key), (const uint8_t *)value,
-                          strlen(value), &message), message);
+    check(esker_batch_put(batch, key, strlen(key), value, strlen(value), &message), message);
     int32_t code = esker_write_within(db, batch, ESKER_DURABILITY_DEFAULT, 100, &message);
     if (code == ESKER_BUSY) {
         fprintf(stderr, "tenants: not written: %s\n", message);

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
-
 /* Ends the program after a failure. */
 static void check(int32_t code, char *message) {
     if (code == ESKER_OK) return;
@@ -21,7 +19,7 @@ static int32_t balance(esker_transaction_t *transaction, const char *account, lo
     uint8_t *value = NULL;
     size_t length = 0;
     char digits[32] = "0";
-    int32_t code = esker_transaction_get_for_update(transaction, bytes(account), strlen(account),
+    int32_t code = esker_transaction_get_for_update(transaction, account, strlen(account),
                                                     &value, &length, message);
     if (code == ESKER_OK && value != NULL && length < sizeof digits) {
         memcpy(digits, value, length);
@@ -36,7 +34,7 @@ static int32_t set(esker_transaction_t *transaction, const char *account, long a
                    char **message) {
     char digits[32];
     int length = snprintf(digits, sizeof digits, "%ld", amount);
-    return esker_transaction_put(transaction, bytes(account), strlen(account), bytes(digits),
+    return esker_transaction_put(transaction, account, strlen(account), digits,
                                  (size_t)length, message);
 }
 
@@ -51,8 +49,7 @@ static int32_t run(esker_transaction_t *transaction, esker_keyspace_t *log, cons
     if (code == ESKER_OK) code = set(transaction, from, source - amount, message);
     if (code == ESKER_OK) code = set(transaction, to, target + amount, message);
     if (code == ESKER_OK)
-        code = esker_transaction_put_in(transaction, log, bytes(line), (size_t)length, NULL, 0,
-                                        message);
+        code = esker_transaction_put_in(transaction, log, line, (size_t)length, NULL, 0, message);
     return code == ESKER_OK ? esker_transaction_commit(transaction, message) : code;
 }
 
@@ -84,8 +81,7 @@ int main(int argc, char **argv) {
     if (argc != 2) return 2;
     check(esker_open(argv[1], NULL, &db, &message), message);
     check(esker_keyspace_open(db, "log", NULL, &log, &message), message);
-    check(esker_put(db, bytes("ada"), 3, bytes("100"), 3, ESKER_DURABILITY_DEFAULT, &message),
-          message);
+    check(esker_put(db, "ada", 3, "100", 3, ESKER_DURABILITY_DEFAULT, &message), message);
     transfer(db, log, "ada", "bob", 30);
     transfer(db, log, "bob", "ada", 5);
 

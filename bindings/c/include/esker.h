@@ -17,7 +17,8 @@
  *     NULL. Otherwise *message must be NULL or a text from an earlier call. Only a failure sets it,
  *     to a message that is freed with esker_free. A missing key is not a failure.
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
- *     crash. A freed handle must not be used.
+ *     crash. In a forked child, reads, writes and closes of the parent's store fail with
+ *     ESKER_CLOSED. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot, a keyspace and a follower; options,
  * batches, iterators, feeds, diffs, sorted writers, readers of values and transactions by one at a time. A transaction checks that: a call during a
@@ -964,9 +965,9 @@ int32_t esker_wait_idle(const esker_db_t *db, char **message);
 // Compacts the keys between `start` and `end` into the deepest level and waits until that is done.
 // A NULL `start` or `end` means no bound.
 int32_t esker_compact_range(const esker_db_t *db,
-                            const uint8_t *start,
+                            const void *start,
                             size_t start_len,
-                            const uint8_t *end,
+                            const void *end,
                             size_t end_len,
                             char **message);
 
@@ -974,9 +975,9 @@ int32_t esker_compact_range(const esker_db_t *db,
 // (exclusive) in the tables, in bytes. Data that is only in memory is not counted. It is 0 if `end`
 // is not after `start`. `esker_keyspace_approximate_size` does so for another keyspace than `default`.
 int32_t esker_approximate_size(const esker_db_t *db,
-                               const uint8_t *start,
+                               const void *start,
                                size_t start_len,
-                               const uint8_t *end,
+                               const void *end,
                                size_t end_len,
                                uint64_t *size_bytes,
                                char **message);
@@ -1015,16 +1016,16 @@ int32_t esker_verify(const esker_db_t *db, char **message);
 
 // Sets a key to a value.
 int32_t esker_put(const esker_db_t *db,
-                  const uint8_t *key,
+                  const void *key,
                   size_t key_len,
-                  const uint8_t *value,
+                  const void *value,
                   size_t value_len,
                   int32_t durability,
                   char **message);
 
 // Deletes a key. A missing key is not a failure.
 int32_t esker_delete(const esker_db_t *db,
-                     const uint8_t *key,
+                     const void *key,
                      size_t key_len,
                      int32_t durability,
                      char **message);
@@ -1033,16 +1034,16 @@ int32_t esker_delete(const esker_db_t *db,
 // comes between the check and the delete. The check may read a file, so `esker_delete` is cheaper.
 // `existed` may be NULL.
 int32_t esker_remove(const esker_db_t *db,
-                     const uint8_t *key,
+                     const void *key,
                      size_t key_len,
                      uint8_t *existed,
                      char **message);
 
 // Deletes the keys from `start` (inclusive) to `end` (exclusive) with one range deletion.
 int32_t esker_delete_range(const esker_db_t *db,
-                           const uint8_t *start,
+                           const void *start,
                            size_t start_len,
-                           const uint8_t *end,
+                           const void *end,
                            size_t end_len,
                            int32_t durability,
                            char **message);
@@ -1081,23 +1082,23 @@ size_t esker_batch_size_bytes(const esker_batch_t *batch);
 
 // Adds a put. If a key or value is too long, the write of the batch fails.
 int32_t esker_batch_put(esker_batch_t *batch,
-                        const uint8_t *key,
+                        const void *key,
                         size_t key_len,
-                        const uint8_t *value,
+                        const void *value,
                         size_t value_len,
                         char **message);
 
 // Adds a delete.
 int32_t esker_batch_delete(esker_batch_t *batch,
-                           const uint8_t *key,
+                           const void *key,
                            size_t key_len,
                            char **message);
 
 // Adds a range deletion from `start` (inclusive) to `end` (exclusive).
 int32_t esker_batch_delete_range(esker_batch_t *batch,
-                                 const uint8_t *start,
+                                 const void *start,
                                  size_t start_len,
-                                 const uint8_t *end,
+                                 const void *end,
                                  size_t end_len,
                                  char **message);
 
@@ -1105,16 +1106,16 @@ int32_t esker_batch_delete_range(esker_batch_t *batch,
 // another opening, or was dropped.
 int32_t esker_batch_put_in(esker_batch_t *batch,
                            const esker_keyspace_t *keyspace,
-                           const uint8_t *key,
+                           const void *key,
                            size_t key_len,
-                           const uint8_t *value,
+                           const void *value,
                            size_t value_len,
                            char **message);
 
 // Adds a delete in a keyspace; see `esker_batch_put_in`.
 int32_t esker_batch_delete_in(esker_batch_t *batch,
                               const esker_keyspace_t *keyspace,
-                              const uint8_t *key,
+                              const void *key,
                               size_t key_len,
                               char **message);
 
@@ -1122,9 +1123,9 @@ int32_t esker_batch_delete_in(esker_batch_t *batch,
 // `esker_batch_put_in`.
 int32_t esker_batch_delete_range_in(esker_batch_t *batch,
                                     const esker_keyspace_t *keyspace,
-                                    const uint8_t *start,
+                                    const void *start,
                                     size_t start_len,
-                                    const uint8_t *end,
+                                    const void *end,
                                     size_t end_len,
                                     char **message);
 
@@ -1166,7 +1167,7 @@ uint64_t esker_snapshot_position(const esker_snapshot_t *snapshot);
 // missing key is not a failure.
 int32_t esker_get(const esker_db_t *db,
                   const esker_snapshot_t *snapshot,
-                  const uint8_t *key,
+                  const void *key,
                   size_t key_len,
                   uint8_t **value,
                   size_t *value_len,
@@ -1177,7 +1178,7 @@ int32_t esker_get(const esker_db_t *db,
 int32_t esker_get_with(const esker_db_t *db,
                        const esker_snapshot_t *snapshot,
                        uint8_t fill_cache,
-                       const uint8_t *key,
+                       const void *key,
                        size_t key_len,
                        uint8_t **value,
                        size_t *value_len,
@@ -1188,7 +1189,7 @@ int32_t esker_get_with(const esker_db_t *db,
 int32_t esker_get_visit(const esker_db_t *db,
                         const esker_snapshot_t *snapshot,
                         uint8_t fill_cache,
-                        const uint8_t *key,
+                        const void *key,
                         size_t key_len,
                         void *state,
                         esker_visit_value_t visit,
@@ -1203,7 +1204,7 @@ int32_t esker_multi_get(const esker_db_t *db,
                         const esker_snapshot_t *snapshot,
                         uint8_t fill_cache,
                         size_t count,
-                        const uint8_t *const *keys,
+                        const void *const *keys,
                         const size_t *key_lens,
                         uint8_t **values,
                         size_t *value_lens,
@@ -1213,7 +1214,7 @@ int32_t esker_multi_get(const esker_db_t *db,
 // to 0.
 int32_t esker_contains(const esker_db_t *db,
                        const esker_snapshot_t *snapshot,
-                       const uint8_t *key,
+                       const void *key,
                        size_t key_len,
                        uint8_t *found,
                        char **message);
@@ -1224,9 +1225,9 @@ int32_t esker_contains(const esker_db_t *db,
 // cache.
 int32_t esker_iter_create(const esker_db_t *db,
                           const esker_snapshot_t *snapshot,
-                          const uint8_t *start,
+                          const void *start,
                           size_t start_len,
-                          const uint8_t *end,
+                          const void *end,
                           size_t end_len,
                           uint8_t fill_cache,
                           esker_iter_t **iter,
@@ -1246,10 +1247,10 @@ void esker_iter_seek_to_first(esker_iter_t *iter);
 void esker_iter_seek_to_last(esker_iter_t *iter);
 
 // Moves to the first key at or after `key`.
-void esker_iter_seek(esker_iter_t *iter, const uint8_t *key, size_t key_len);
+void esker_iter_seek(esker_iter_t *iter, const void *key, size_t key_len);
 
 // Moves to the last key at or before `key`.
-void esker_iter_seek_for_prev(esker_iter_t *iter, const uint8_t *key, size_t key_len);
+void esker_iter_seek_for_prev(esker_iter_t *iter, const void *key, size_t key_len);
 
 // Moves to the next key. Does nothing if the iterator is not at a key.
 void esker_iter_next(esker_iter_t *iter);
@@ -1285,7 +1286,7 @@ int32_t esker_iter_failure(const esker_iter_t *iter, char **message);
 int32_t esker_batch_add_packed(esker_batch_t *batch,
                                const esker_keyspace_t *const *keyspaces,
                                size_t keyspace_count,
-                               const uint8_t *packed,
+                               const void *packed,
                                size_t packed_len,
                                char **message);
 
@@ -1412,16 +1413,16 @@ uint32_t esker_keyspace_tree(const esker_keyspace_t *keyspace);
 
 // Sets a key of a keyspace to a value.
 int32_t esker_keyspace_put(const esker_keyspace_t *keyspace,
-                           const uint8_t *key,
+                           const void *key,
                            size_t key_len,
-                           const uint8_t *value,
+                           const void *value,
                            size_t value_len,
                            int32_t durability,
                            char **message);
 
 // Deletes a key of a keyspace. A missing key is not a failure.
 int32_t esker_keyspace_delete(const esker_keyspace_t *keyspace,
-                              const uint8_t *key,
+                              const void *key,
                               size_t key_len,
                               int32_t durability,
                               char **message);
@@ -1430,7 +1431,7 @@ int32_t esker_keyspace_delete(const esker_keyspace_t *keyspace,
 // another thread comes between the check and the delete. The check may read a file, so
 // `esker_keyspace_delete` is cheaper. `existed` may be NULL.
 int32_t esker_keyspace_remove(const esker_keyspace_t *keyspace,
-                              const uint8_t *key,
+                              const void *key,
                               size_t key_len,
                               uint8_t *existed,
                               char **message);
@@ -1438,9 +1439,9 @@ int32_t esker_keyspace_remove(const esker_keyspace_t *keyspace,
 // Deletes the keys of a keyspace from `start` (inclusive) to `end` (exclusive) with one range
 // deletion.
 int32_t esker_keyspace_delete_range(const esker_keyspace_t *keyspace,
-                                    const uint8_t *start,
+                                    const void *start,
                                     size_t start_len,
-                                    const uint8_t *end,
+                                    const void *end,
                                     size_t end_len,
                                     int32_t durability,
                                     char **message);
@@ -1452,7 +1453,7 @@ int32_t esker_keyspace_clear(const esker_keyspace_t *keyspace, char **message);
 // Reads the value of a key of a keyspace. The arguments after `keyspace` are those of `esker_get`.
 int32_t esker_keyspace_get(const esker_keyspace_t *keyspace,
                            const esker_snapshot_t *snapshot,
-                           const uint8_t *key,
+                           const void *key,
                            size_t key_len,
                            uint8_t **value,
                            size_t *value_len,
@@ -1463,7 +1464,7 @@ int32_t esker_keyspace_get(const esker_keyspace_t *keyspace,
 int32_t esker_keyspace_get_with(const esker_keyspace_t *keyspace,
                                 const esker_snapshot_t *snapshot,
                                 uint8_t fill_cache,
-                                const uint8_t *key,
+                                const void *key,
                                 size_t key_len,
                                 uint8_t **value,
                                 size_t *value_len,
@@ -1474,7 +1475,7 @@ int32_t esker_keyspace_get_with(const esker_keyspace_t *keyspace,
 int32_t esker_keyspace_get_visit(const esker_keyspace_t *keyspace,
                                  const esker_snapshot_t *snapshot,
                                  uint8_t fill_cache,
-                                 const uint8_t *key,
+                                 const void *key,
                                  size_t key_len,
                                  void *state,
                                  esker_visit_value_t visit,
@@ -1486,7 +1487,7 @@ int32_t esker_keyspace_multi_get(const esker_keyspace_t *keyspace,
                                  const esker_snapshot_t *snapshot,
                                  uint8_t fill_cache,
                                  size_t count,
-                                 const uint8_t *const *keys,
+                                 const void *const *keys,
                                  const size_t *key_lens,
                                  uint8_t **values,
                                  size_t *value_lens,
@@ -1496,7 +1497,7 @@ int32_t esker_keyspace_multi_get(const esker_keyspace_t *keyspace,
 // else to 0.
 int32_t esker_keyspace_contains(const esker_keyspace_t *keyspace,
                                 const esker_snapshot_t *snapshot,
-                                const uint8_t *key,
+                                const void *key,
                                 size_t key_len,
                                 uint8_t *found,
                                 char **message);
@@ -1506,9 +1507,9 @@ int32_t esker_keyspace_contains(const esker_keyspace_t *keyspace,
 // keyspace is dropped.
 int32_t esker_keyspace_iter_create(const esker_keyspace_t *keyspace,
                                    const esker_snapshot_t *snapshot,
-                                   const uint8_t *start,
+                                   const void *start,
                                    size_t start_len,
-                                   const uint8_t *end,
+                                   const void *end,
                                    size_t end_len,
                                    uint8_t fill_cache,
                                    esker_iter_t **iter,
@@ -1517,9 +1518,9 @@ int32_t esker_keyspace_iter_create(const esker_keyspace_t *keyspace,
 // Compacts the keys of a keyspace between `start` and `end` into the deepest level and waits until
 // that is done. A NULL `start` or `end` means no bound.
 int32_t esker_keyspace_compact_range(const esker_keyspace_t *keyspace,
-                                     const uint8_t *start,
+                                     const void *start,
                                      size_t start_len,
-                                     const uint8_t *end,
+                                     const void *end,
                                      size_t end_len,
                                      char **message);
 
@@ -1533,9 +1534,9 @@ int32_t esker_keyspace_size_bytes(const esker_keyspace_t *keyspace,
 // `end` (exclusive), in its key order, in the tables, in bytes. Data that is only in memory is not
 // counted. It is 0 if `end` is not after `start`.
 int32_t esker_keyspace_approximate_size(const esker_keyspace_t *keyspace,
-                                        const uint8_t *start,
+                                        const void *start,
                                         size_t start_len,
-                                        const uint8_t *end,
+                                        const void *end,
                                         size_t end_len,
                                         uint64_t *size_bytes,
                                         char **message);
@@ -1546,9 +1547,9 @@ int32_t esker_keyspace_approximate_size(const esker_keyspace_t *keyspace,
 // the store has no merge operator or the operator refuses the operand, and with
 // `ESKER_INCOMPATIBLE` if the operator of the store is not among the options of this opening.
 int32_t esker_merge(const esker_db_t *db,
-                    const uint8_t *key,
+                    const void *key,
                     size_t key_len,
-                    const uint8_t *operand,
+                    const void *operand,
                     size_t operand_len,
                     int32_t durability,
                     char **message);
@@ -1556,18 +1557,18 @@ int32_t esker_merge(const esker_db_t *db,
 // Merges an operand into the value of a key of a keyspace, by the merge operator of the keyspace
 // (`esker_keyspace_options_set_merge_operator`). Otherwise as `esker_merge`.
 int32_t esker_keyspace_merge(const esker_keyspace_t *keyspace,
-                             const uint8_t *key,
+                             const void *key,
                              size_t key_len,
-                             const uint8_t *operand,
+                             const void *operand,
                              size_t operand_len,
                              int32_t durability,
                              char **message);
 
 // Adds a merge of an operand to a batch. The write of the batch fails as `esker_merge`.
 int32_t esker_batch_merge(esker_batch_t *batch,
-                          const uint8_t *key,
+                          const void *key,
                           size_t key_len,
-                          const uint8_t *operand,
+                          const void *operand,
                           size_t operand_len,
                           char **message);
 
@@ -1575,9 +1576,9 @@ int32_t esker_batch_merge(esker_batch_t *batch,
 // `esker_keyspace_merge`.
 int32_t esker_batch_merge_in(esker_batch_t *batch,
                              const esker_keyspace_t *keyspace,
-                             const uint8_t *key,
+                             const void *key,
                              size_t key_len,
-                             const uint8_t *operand,
+                             const void *operand,
                              size_t operand_len,
                              char **message);
 
@@ -1586,9 +1587,9 @@ int32_t esker_batch_merge_in(esker_batch_t *batch,
 // expire. A snapshot, an iterator and a transaction judge every pair at the time at which they
 // began. The time is that of the system's clock, but never goes back while the store is open.
 int32_t esker_put_with_ttl(const esker_db_t *db,
-                           const uint8_t *key,
+                           const void *key,
                            size_t key_len,
-                           const uint8_t *value,
+                           const void *value,
                            size_t value_len,
                            uint64_t ttl_ms,
                            int32_t durability,
@@ -1597,9 +1598,9 @@ int32_t esker_put_with_ttl(const esker_db_t *db,
 // Sets a key of a keyspace to a value for `ttl_ms` milliseconds, whatever the time to live of the
 // keyspace is. Otherwise as `esker_put_with_ttl`.
 int32_t esker_keyspace_put_with_ttl(const esker_keyspace_t *keyspace,
-                                    const uint8_t *key,
+                                    const void *key,
                                     size_t key_len,
-                                    const uint8_t *value,
+                                    const void *value,
                                     size_t value_len,
                                     uint64_t ttl_ms,
                                     int32_t durability,
@@ -1608,9 +1609,9 @@ int32_t esker_keyspace_put_with_ttl(const esker_keyspace_t *keyspace,
 // Adds a put of a pair to a batch that expires `ttl_ms` milliseconds after the write of the batch;
 // see `esker_put_with_ttl`.
 int32_t esker_batch_put_with_ttl(esker_batch_t *batch,
-                                 const uint8_t *key,
+                                 const void *key,
                                  size_t key_len,
-                                 const uint8_t *value,
+                                 const void *value,
                                  size_t value_len,
                                  uint64_t ttl_ms,
                                  char **message);
@@ -1619,9 +1620,9 @@ int32_t esker_batch_put_with_ttl(esker_batch_t *batch,
 // `esker_batch_put_with_ttl`.
 int32_t esker_batch_put_with_ttl_in(esker_batch_t *batch,
                                     const esker_keyspace_t *keyspace,
-                                    const uint8_t *key,
+                                    const void *key,
                                     size_t key_len,
-                                    const uint8_t *value,
+                                    const void *value,
                                     size_t value_len,
                                     uint64_t ttl_ms,
                                     char **message);
@@ -1631,7 +1632,7 @@ int32_t esker_batch_put_with_ttl_in(esker_batch_t *batch,
 // it may be NULL. Merge operands become part of the value. Other writers wait while the call reads
 // the value, which may read a file.
 int32_t esker_touch(const esker_db_t *db,
-                    const uint8_t *key,
+                    const void *key,
                     size_t key_len,
                     uint64_t ttl_ms,
                     uint8_t *found,
@@ -1639,7 +1640,7 @@ int32_t esker_touch(const esker_db_t *db,
 
 // Gives the pair of a key of a keyspace a new time to live; see `esker_touch`.
 int32_t esker_keyspace_touch(const esker_keyspace_t *keyspace,
-                             const uint8_t *key,
+                             const void *key,
                              size_t key_len,
                              uint64_t ttl_ms,
                              uint8_t *found,
@@ -1652,7 +1653,7 @@ int32_t esker_keyspace_touch(const esker_keyspace_t *keyspace,
 // is not missing in it.
 int32_t esker_get_with_expiry(const esker_db_t *db,
                               const esker_snapshot_t *snapshot,
-                              const uint8_t *key,
+                              const void *key,
                               size_t key_len,
                               uint8_t **value,
                               size_t *value_len,
@@ -1663,7 +1664,7 @@ int32_t esker_get_with_expiry(const esker_db_t *db,
 // `esker_get_with_expiry`.
 int32_t esker_keyspace_get_with_expiry(const esker_keyspace_t *keyspace,
                                        const esker_snapshot_t *snapshot,
-                                       const uint8_t *key,
+                                       const void *key,
                                        size_t key_len,
                                        uint8_t **value,
                                        size_t *value_len,
@@ -1779,7 +1780,7 @@ int32_t esker_rollback_prepared(const esker_db_t *db, const char *name, char **m
 // key is missing. In a serializable pessimistic transaction, also fails as
 // `esker_transaction_get_for_update`.
 int32_t esker_transaction_get(const esker_transaction_t *transaction,
-                              const uint8_t *key,
+                              const void *key,
                               size_t key_len,
                               uint8_t **value,
                               size_t *value_len,
@@ -1790,7 +1791,7 @@ int32_t esker_transaction_get(const esker_transaction_t *transaction,
 // (`ESKER_NOT_FOUND`). The same for every other function whose name ends in `_in`.
 int32_t esker_transaction_get_in(const esker_transaction_t *transaction,
                                  const esker_keyspace_t *keyspace,
-                                 const uint8_t *key,
+                                 const void *key,
                                  size_t key_len,
                                  uint8_t **value,
                                  size_t *value_len,
@@ -1803,7 +1804,7 @@ int32_t esker_transaction_get_in(const esker_transaction_t *transaction,
 // the snapshot and the transaction has read other keys without a lock. The transaction stays
 // usable and keeps its locks.
 int32_t esker_transaction_get_for_update(const esker_transaction_t *transaction,
-                                         const uint8_t *key,
+                                         const void *key,
                                          size_t key_len,
                                          uint8_t **value,
                                          size_t *value_len,
@@ -1812,7 +1813,7 @@ int32_t esker_transaction_get_for_update(const esker_transaction_t *transaction,
 // Does the same as `esker_transaction_get_for_update`, in a keyspace.
 int32_t esker_transaction_get_for_update_in(const esker_transaction_t *transaction,
                                             const esker_keyspace_t *keyspace,
-                                            const uint8_t *key,
+                                            const void *key,
                                             size_t key_len,
                                             uint8_t **value,
                                             size_t *value_len,
@@ -1822,18 +1823,18 @@ int32_t esker_transaction_get_for_update_in(const esker_transaction_t *transacti
 // pessimistic transaction, locks the key and fails as `esker_transaction_get_for_update`. A failed
 // call changes nothing.
 int32_t esker_transaction_put(const esker_transaction_t *transaction,
-                              const uint8_t *key,
+                              const void *key,
                               size_t key_len,
-                              const uint8_t *value,
+                              const void *value,
                               size_t value_len,
                               char **message);
 
 // Does the same as `esker_transaction_put`, in a keyspace.
 int32_t esker_transaction_put_in(const esker_transaction_t *transaction,
                                  const esker_keyspace_t *keyspace,
-                                 const uint8_t *key,
+                                 const void *key,
                                  size_t key_len,
-                                 const uint8_t *value,
+                                 const void *value,
                                  size_t value_len,
                                  char **message);
 
@@ -1841,9 +1842,9 @@ int32_t esker_transaction_put_in(const esker_transaction_t *transaction,
 // preparation of a transaction that is prepared; `ESKER_NEVER_MS` never ends. The transaction itself sees the value whatever the time. Otherwise as
 // `esker_transaction_put`.
 int32_t esker_transaction_put_with_ttl(const esker_transaction_t *transaction,
-                                       const uint8_t *key,
+                                       const void *key,
                                        size_t key_len,
-                                       const uint8_t *value,
+                                       const void *value,
                                        size_t value_len,
                                        uint64_t ttl_ms,
                                        char **message);
@@ -1851,9 +1852,9 @@ int32_t esker_transaction_put_with_ttl(const esker_transaction_t *transaction,
 // Does the same as `esker_transaction_put_with_ttl`, in a keyspace.
 int32_t esker_transaction_put_with_ttl_in(const esker_transaction_t *transaction,
                                           const esker_keyspace_t *keyspace,
-                                          const uint8_t *key,
+                                          const void *key,
                                           size_t key_len,
-                                          const uint8_t *value,
+                                          const void *value,
                                           size_t value_len,
                                           uint64_t ttl_ms,
                                           char **message);
@@ -1863,32 +1864,32 @@ int32_t esker_transaction_put_with_ttl_in(const esker_transaction_t *transaction
 // transactions that merge into one key at the same time, one fails. Otherwise as
 // `esker_transaction_put` and `esker_merge`.
 int32_t esker_transaction_merge(const esker_transaction_t *transaction,
-                                const uint8_t *key,
+                                const void *key,
                                 size_t key_len,
-                                const uint8_t *operand,
+                                const void *operand,
                                 size_t operand_len,
                                 char **message);
 
 // Does the same as `esker_transaction_merge`, in a keyspace, by its merge operator.
 int32_t esker_transaction_merge_in(const esker_transaction_t *transaction,
                                    const esker_keyspace_t *keyspace,
-                                   const uint8_t *key,
+                                   const void *key,
                                    size_t key_len,
-                                   const uint8_t *operand,
+                                   const void *operand,
                                    size_t operand_len,
                                    char **message);
 
 // Deletes a key at the commit. A missing key is not a failure. Otherwise as
 // `esker_transaction_put`.
 int32_t esker_transaction_delete(const esker_transaction_t *transaction,
-                                 const uint8_t *key,
+                                 const void *key,
                                  size_t key_len,
                                  char **message);
 
 // Does the same as `esker_transaction_delete`, in a keyspace.
 int32_t esker_transaction_delete_in(const esker_transaction_t *transaction,
                                     const esker_keyspace_t *keyspace,
-                                    const uint8_t *key,
+                                    const void *key,
                                     size_t key_len,
                                     char **message);
 
@@ -1896,18 +1897,18 @@ int32_t esker_transaction_delete_in(const esker_transaction_t *transaction,
 // protected: the commit fails if another commit has written a key in it, and a pessimistic
 // transaction locks it. Otherwise as `esker_transaction_put`.
 int32_t esker_transaction_delete_range(const esker_transaction_t *transaction,
-                                       const uint8_t *start,
+                                       const void *start,
                                        size_t start_len,
-                                       const uint8_t *end,
+                                       const void *end,
                                        size_t end_len,
                                        char **message);
 
 // Does the same as `esker_transaction_delete_range`, in a keyspace.
 int32_t esker_transaction_delete_range_in(const esker_transaction_t *transaction,
                                           const esker_keyspace_t *keyspace,
-                                          const uint8_t *start,
+                                          const void *start,
                                           size_t start_len,
-                                          const uint8_t *end,
+                                          const void *end,
                                           size_t end_len,
                                           char **message);
 
@@ -1918,9 +1919,9 @@ int32_t esker_transaction_delete_range_in(const esker_transaction_t *transaction
 // serializable pessimistic transaction, locks the range and fails as
 // `esker_transaction_get_for_update`.
 int32_t esker_transaction_iter_create(const esker_transaction_t *transaction,
-                                      const uint8_t *start,
+                                      const void *start,
                                       size_t start_len,
-                                      const uint8_t *end,
+                                      const void *end,
                                       size_t end_len,
                                       esker_iter_t **iter,
                                       char **message);
@@ -1928,9 +1929,9 @@ int32_t esker_transaction_iter_create(const esker_transaction_t *transaction,
 // Does the same as `esker_transaction_iter_create`, in a keyspace, in its key order.
 int32_t esker_transaction_iter_create_in(const esker_transaction_t *transaction,
                                          const esker_keyspace_t *keyspace,
-                                         const uint8_t *start,
+                                         const void *start,
                                          size_t start_len,
-                                         const uint8_t *end,
+                                         const void *end,
                                          size_t end_len,
                                          esker_iter_t **iter,
                                          char **message);
@@ -2268,17 +2269,17 @@ int32_t esker_sorted_writer_create(const char *path,
 // Adds a pair. Fails with `ESKER_INVALID_ARGUMENT` for a key that is not after all keys so far: it
 // is not written, and the next one can be.
 int32_t esker_sorted_writer_put(esker_sorted_writer_t *writer,
-                                const uint8_t *key,
+                                const void *key,
                                 size_t key_len,
-                                const uint8_t *value,
+                                const void *value,
                                 size_t value_len,
                                 char **message);
 
 // Adds a pair that expires after `ttl_ms` milliseconds, from now on.
 int32_t esker_sorted_writer_put_with_ttl(esker_sorted_writer_t *writer,
-                                         const uint8_t *key,
+                                         const void *key,
                                          size_t key_len,
-                                         const uint8_t *value,
+                                         const void *value,
                                          size_t value_len,
                                          uint64_t ttl_ms,
                                          char **message);
@@ -2286,15 +2287,15 @@ int32_t esker_sorted_writer_put_with_ttl(esker_sorted_writer_t *writer,
 // Adds an operand, which the ingest merges into the value of the key. Fails with
 // `ESKER_INVALID_ARGUMENT` if the options of the writer have no merge operator.
 int32_t esker_sorted_writer_merge(esker_sorted_writer_t *writer,
-                                  const uint8_t *key,
+                                  const void *key,
                                   size_t key_len,
-                                  const uint8_t *operand,
+                                  const void *operand,
                                   size_t operand_len,
                                   char **message);
 
 // Adds a delete: the ingest deletes the key from the store.
 int32_t esker_sorted_writer_delete(esker_sorted_writer_t *writer,
-                                   const uint8_t *key,
+                                   const void *key,
                                    size_t key_len,
                                    char **message);
 
@@ -2378,7 +2379,7 @@ int32_t esker_keyspace_bulk_load(const esker_keyspace_t *keyspace,
 // the options have a key and the store is not encrypted. This function fails with
 // `ESKER_INVALID_ARGUMENT` if `key` is no key.
 int32_t esker_options_set_key(esker_options_t *options,
-                              const uint8_t *key,
+                              const void *key,
                               size_t key_len,
                               char **message);
 
@@ -2511,7 +2512,7 @@ int32_t esker_follower_promote(const esker_follower_t *follower,
 // in a store with format version 1 (`esker_upgrade_format`); otherwise as `esker_put` and
 // `esker_ingest`.
 int32_t esker_put_reader(const esker_db_t *db,
-                         const uint8_t *key,
+                         const void *key,
                          size_t key_len,
                          void *state,
                          esker_read_t read,
@@ -2521,7 +2522,7 @@ int32_t esker_put_reader(const esker_db_t *db,
 // Does the same as `esker_put_reader`, in a keyspace. Fails with `ESKER_INVALID_ARGUMENT` if the keyspace
 // has a time to live.
 int32_t esker_keyspace_put_reader(const esker_keyspace_t *keyspace,
-                                  const uint8_t *key,
+                                  const void *key,
                                   size_t key_len,
                                   void *state,
                                   esker_read_t read,
@@ -2533,14 +2534,14 @@ int32_t esker_keyspace_put_reader(const esker_keyspace_t *keyspace,
 // (`esker_put_reader`) it holds 64 KiB in memory, and the file open; any other value is in memory as a
 // whole. Fails as `esker_get`.
 int32_t esker_get_reader(const esker_db_t *db,
-                         const uint8_t *key,
+                         const void *key,
                          size_t key_len,
                          esker_value_reader_t **reader,
                          char **message);
 
 // Does the same as `esker_get_reader`, in a keyspace.
 int32_t esker_keyspace_get_reader(const esker_keyspace_t *keyspace,
-                                  const uint8_t *key,
+                                  const void *key,
                                   size_t key_len,
                                   esker_value_reader_t **reader,
                                   char **message);

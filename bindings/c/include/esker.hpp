@@ -7,7 +7,8 @@
 // 2. A failure is an `esker::Error`, with the code and the message of the C function. Functions
 //    that only read a position of an iterator do not fail.
 // 3. Keys and values are passed as `std::string_view` and may hold any bytes. A view that an
-//    iterator returns is valid until the iterator is moved or destroyed.
+//    iterator returns is valid until the iterator is moved or destroyed. With C++20, `view_of` and
+//    `span_of` convert between views and `std::span<const std::byte>`.
 // 4. No exception leaves a callback: the functions for key orders must be `noexcept`, and an
 //    exception of a merge operator or a compaction filter is caught and becomes a failure of the
 //    read, or keeps the pair. After an exception of a filter policy, its table may contain every
@@ -42,6 +43,13 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#if __has_include(<version>)
+#include <version>
+#endif
+#if defined(__cpp_lib_span)
+#include <span>
+#endif
 
 #include "esker.h"
 
@@ -112,15 +120,27 @@ struct MasterKey {
     std::optional<std::string> name;
 };
 
-namespace detail {
-
-inline const uint8_t* bytes(std::string_view text) {
-    // The C functions take NULL as "no bound"; an empty view may have no address.
-    static const uint8_t empty = 0;
-    return text.data() == nullptr ? &empty : reinterpret_cast<const uint8_t*>(text.data());
+#if defined(__cpp_lib_span)
+// The bytes of a span as a view, for the functions that take a key or a value. It is valid as long
+// as the bytes of the span.
+inline std::string_view view_of(std::span<const std::byte> bytes) noexcept {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-inline const uint8_t* bound(const std::optional<std::string_view>& text) {
+// The bytes of a view as a span. It is valid as long as the bytes of the view.
+inline std::span<const std::byte> span_of(std::string_view view) noexcept {
+    return std::as_bytes(std::span<const char>(view.data(), view.size()));
+}
+#endif
+
+namespace detail {
+
+inline const void* bytes(std::string_view text) {
+    // The C functions take NULL as "no bound"; an empty view may have no address.
+    return text.data() == nullptr ? "" : text.data();
+}
+
+inline const void* bound(const std::optional<std::string_view>& text) {
     return text ? bytes(*text) : nullptr;
 }
 
@@ -1468,9 +1488,9 @@ IngestReport bulk_load(Function function, Handle* handle, Next& next) {
             self->pair = (*self->source)();
             if (!self->pair) return ESKER_SOURCE_END;
             const std::string_view first = self->pair->first, second = self->pair->second;
-            *key = bytes(first);
+            *key = static_cast<const uint8_t*>(bytes(first));
             *key_length = first.size();
-            *value = bytes(second);
+            *value = static_cast<const uint8_t*>(bytes(second));
             *value_length = second.size();
             return ESKER_SOURCE_PAIR;
         } catch (...) {
@@ -1530,7 +1550,7 @@ std::vector<std::optional<std::string>> multi_get(Function function, Handle* han
                                                   const ReadOptions& options) {
     std::vector<std::optional<std::string>> found;
     if (keys.empty()) return found;
-    std::vector<const uint8_t*> starts;
+    std::vector<const void*> starts;
     std::vector<size_t> lengths;
     for (std::string_view key : keys) {
         starts.push_back(bytes(key));

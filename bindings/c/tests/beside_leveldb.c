@@ -42,13 +42,12 @@ int main(int argc, char **argv) {
 
   message = NULL;
   if (esker_open(path[1], NULL, &db, &message) != ESKER_OK) fail("esker_open", message);
-  if (esker_put(db, (const uint8_t *)"key", 3, (const uint8_t *)"value", 5, ESKER_DURABILITY_SYNC,
-                &message) != ESKER_OK)
+  if (esker_put(db, "key", 3, "value", 5, ESKER_DURABILITY_SYNC, &message) != ESKER_OK)
     fail("esker_put", message);
   if (esker_keyspace_open(db, "keyspace", NULL, &keyspace, &message) != ESKER_OK)
     fail("esker_keyspace_open", message);
-  if (esker_keyspace_put(keyspace, (const uint8_t *)"key", 3, (const uint8_t *)"value", 5,
-                         ESKER_DURABILITY_SYNC, &message) != ESKER_OK)
+  if (esker_keyspace_put(keyspace, "key", 3, "value", 5, ESKER_DURABILITY_SYNC, &message) !=
+      ESKER_OK)
     fail("esker_keyspace_put", message);
   esker_keyspace_close(keyspace);
   esker_db_destroy(db);

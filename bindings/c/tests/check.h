@@ -18,8 +18,6 @@
 
 static char *message = NULL;
 
-static inline const uint8_t *bytes(const char *text) { return (const uint8_t *)text; }
-
 /* The path of the store of a test. */
 static char folder[2048];
 
@@ -33,7 +31,7 @@ static inline const char *path_of(const char *name) {
 }
 
 static inline void put(esker_db_t *db, const char *key, const char *value) {
-    CHECK(esker_put(db, bytes(key), strlen(key), bytes(value), strlen(value),
+    CHECK(esker_put(db, key, strlen(key), value, strlen(value),
                     ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
 }
 
@@ -44,7 +42,7 @@ static inline int holds_at(esker_db_t *db, const esker_snapshot_t *snapshot, con
     uint8_t *value = NULL;
     size_t length = 0;
     int same;
-    CHECK(esker_get(db, snapshot, bytes(key), strlen(key), &value, &length, &message) == ESKER_OK);
+    CHECK(esker_get(db, snapshot, key, strlen(key), &value, &length, &message) == ESKER_OK);
     same = expected == NULL ? value == NULL
                             : value != NULL && length == strlen(expected) &&
                                   memcmp(value, expected, length) == 0;

@@ -81,11 +81,11 @@ static void keys(void) {
     refused(path, NULL, "the store is encrypted");
     refused(path, wrong, "does not open this store");
     refused(path_of("plain"), right, "the store is not encrypted");
-    CHECK(esker_options_set_key(hex, bytes(digits), 65, &message) == ESKER_OK);
+    CHECK(esker_options_set_key(hex, digits, 65, &message) == ESKER_OK);
     db = opened(path, hex);
     CHECK(holds(db, "k", SECRET) && holds(db, "log", SECRET));
     esker_db_destroy(db);
-    CHECK(esker_options_set_key(hex, bytes(digits), 63, &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(esker_options_set_key(hex, digits, 63, &message) == ESKER_INVALID_ARGUMENT);
     CHECK(strstr(message, "64 hexadecimal digits") != NULL && strstr(message, "5a5a") == NULL);
     CHECK(esker_restore(path_of("backups"), 0, path_of("restored"), right, NULL, &message) ==
           ESKER_OK);
@@ -203,8 +203,7 @@ static void ingests(void) {
     const char *file = path_of("sorted.sst"), *path = path_of("keyed");
     esker_db_t *db = opened(path, options);
     CHECK(esker_sorted_writer_create(file, options, &writer, &message) == ESKER_OK);
-    CHECK(esker_sorted_writer_put(writer, bytes("s"), 1, bytes(SECRET), strlen(SECRET), &message) ==
-          ESKER_OK);
+    CHECK(esker_sorted_writer_put(writer, "s", 1, SECRET, strlen(SECRET), &message) == ESKER_OK);
     CHECK(esker_sorted_writer_finish(writer, NULL, &message) == ESKER_OK);
     esker_sorted_writer_destroy(writer);
     CHECK(esker_ingest(db, &file, 1, 0, 1, NULL, &message) == ESKER_OK && holds(db, "s", SECRET));

@@ -12,14 +12,14 @@ static void walk(esker_db_t *db) {
     esker_iter_t *iter = NULL;
     char seen[16] = "";
     size_t length = 0;
-    CHECK(esker_iter_create(db, NULL, bytes("b"), 1, NULL, 0, 1, &iter, &message) == ESKER_OK);
+    CHECK(esker_iter_create(db, NULL, "b", 1, NULL, 0, 1, &iter, &message) == ESKER_OK);
     for (esker_iter_seek_to_first(iter); esker_iter_valid(iter); esker_iter_next(iter)) {
         const uint8_t *key = esker_iter_key(iter, &length);
         strncat(seen, (const char *)key, length);
     }
     CHECK(esker_iter_failure(iter, &message) == ESKER_OK);
     CHECK(strcmp(seen, "bc") == 0);
-    esker_iter_seek_for_prev(iter, bytes("bz"), 2);
+    esker_iter_seek_for_prev(iter, "bz", 2);
     CHECK(esker_iter_valid(iter) && *esker_iter_key(iter, &length) == 'b');
     esker_iter_destroy(iter);
 }
@@ -44,7 +44,7 @@ static int has(esker_keyspace_t *keyspace, const esker_snapshot_t *snapshot, con
     uint8_t *value = NULL;
     size_t length = 0;
     int found;
-    CHECK(esker_keyspace_get(keyspace, snapshot, bytes(key), strlen(key), &value, &length,
+    CHECK(esker_keyspace_get(keyspace, snapshot, key, strlen(key), &value, &length,
                              &message) == ESKER_OK);
     found = value != NULL;
     esker_free(value);
@@ -57,7 +57,7 @@ static void keyspaces(esker_db_t *db, esker_batch_t *batch) {
     esker_keyspace_t *users = NULL, *events = NULL, *none = NULL;
     esker_snapshot_t *snapshot = NULL;
     esker_iter_t *iter = NULL;
-    const uint8_t *keys[2];
+    const void *keys[2];
     size_t lengths[2] = {1, 1}, value_lengths[2], length = 0;
     uint8_t *values[2], found = 2;
     uint32_t total = 0;
@@ -74,14 +74,14 @@ static void keyspaces(esker_db_t *db, esker_batch_t *batch) {
     CHECK(strcmp(text, "default\nevents\nusers") == 0);
     esker_free(text);
 
-    CHECK(esker_keyspace_put(users, bytes("x"), 1, bytes("1"), 1, ESKER_DURABILITY_DEFAULT,
+    CHECK(esker_keyspace_put(users, "x", 1, "1", 1, ESKER_DURABILITY_DEFAULT,
                              &message) == ESKER_OK);
     CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_OK);
     esker_batch_clear(batch);
-    CHECK(esker_batch_delete_in(batch, users, bytes("x"), 1, &message) == ESKER_OK);
-    CHECK(esker_batch_put_in(batch, users, bytes("y"), 1, bytes("1"), 1, &message) == ESKER_OK);
-    CHECK(esker_batch_put_in(batch, events, bytes("a"), 1, bytes("1"), 1, &message) == ESKER_OK);
-    CHECK(esker_batch_put_in(batch, events, bytes("b"), 1, bytes("22"), 2, &message) == ESKER_OK);
+    CHECK(esker_batch_delete_in(batch, users, "x", 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put_in(batch, users, "y", 1, "1", 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put_in(batch, events, "a", 1, "1", 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put_in(batch, events, "b", 1, "22", 2, &message) == ESKER_OK);
     esker_batch_visit_keyspaces(batch, &total, sum);
     CHECK(total == 20 * esker_keyspace_id(users) + 20 * esker_keyspace_id(events) +
                        ESKER_OPERATION_DELETE + 3 * ESKER_OPERATION_PUT);
@@ -95,13 +95,13 @@ static void keyspaces(esker_db_t *db, esker_batch_t *batch) {
     esker_iter_seek_to_first(iter);
     CHECK(esker_iter_valid(iter) && *esker_iter_key(iter, &length) == 'b' && length == 1);
     esker_iter_destroy(iter);
-    keys[0] = bytes("b"), keys[1] = bytes("c");
+    keys[0] = "b", keys[1] = "c";
     CHECK(esker_keyspace_multi_get(events, NULL, 1, 2, keys, lengths, values, value_lengths, &message) ==
           ESKER_OK);
     CHECK(values[0] != NULL && value_lengths[0] == 2 && values[1] == NULL);
     esker_free(values[0]);
-    CHECK(esker_keyspace_remove(events, bytes("b"), 1, &found, &message) == ESKER_OK && found == 1);
-    CHECK(esker_keyspace_contains(events, NULL, bytes("b"), 1, &found, &message) == ESKER_OK);
+    CHECK(esker_keyspace_remove(events, "b", 1, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_keyspace_contains(events, NULL, "b", 1, &found, &message) == ESKER_OK);
     CHECK(found == 0);
     CHECK(esker_keyspace_compact_range(events, NULL, 0, NULL, 0, &message) == ESKER_OK);
     CHECK(esker_keyspace_size_bytes(events, &size, &message) == ESKER_OK && size > 0);
@@ -134,16 +134,14 @@ static void transactions(esker_db_t *db) {
     CHECK(esker_keyspace_open(db, "transactions", NULL, &space, &message) == ESKER_OK);
     CHECK(esker_transaction_begin(db, NULL, &first, &message) == ESKER_OK);
     CHECK(esker_transaction_id(first) != 0);
-    CHECK(esker_transaction_put(first, bytes("t"), 1, bytes("1"), 1, &message) == ESKER_OK);
-    CHECK(esker_transaction_put_in(first, space, bytes("t"), 1, bytes("2"), 1, &message) ==
-          ESKER_OK);
+    CHECK(esker_transaction_put(first, "t", 1, "1", 1, &message) == ESKER_OK);
+    CHECK(esker_transaction_put_in(first, space, "t", 1, "2", 1, &message) == ESKER_OK);
     CHECK(esker_transaction_savepoint(first, &message) == ESKER_OK);
-    CHECK(esker_transaction_delete_in(first, space, bytes("t"), 1, &message) == ESKER_OK);
-    CHECK(esker_transaction_get_in(first, space, bytes("t"), 1, &value, &length, &message) ==
-          ESKER_OK);
+    CHECK(esker_transaction_delete_in(first, space, "t", 1, &message) == ESKER_OK);
+    CHECK(esker_transaction_get_in(first, space, "t", 1, &value, &length, &message) == ESKER_OK);
     CHECK(value == NULL);
     CHECK(esker_transaction_rollback_to_savepoint(first, &message) == ESKER_OK);
-    CHECK(esker_transaction_get_for_update_in(first, space, bytes("t"), 1, &value, &length,
+    CHECK(esker_transaction_get_for_update_in(first, space, "t", 1, &value, &length,
                                               &message) == ESKER_OK);
     CHECK(value != NULL && length == 1 && *value == '2');
     esker_free(value);
@@ -163,10 +161,9 @@ static void transactions(esker_db_t *db) {
     CHECK(esker_transaction_options_set_isolation(options, ESKER_ISOLATION_SERIALIZABLE,
                                                   &message) == ESKER_OK);
     CHECK(esker_transaction_begin(db, options, &first, &message) == ESKER_OK);
-    CHECK(esker_transaction_get(first, bytes("t"), 1, &value, &length, &message) == ESKER_OK);
+    CHECK(esker_transaction_get(first, "t", 1, &value, &length, &message) == ESKER_OK);
     esker_free(value);
-    CHECK(esker_transaction_delete_range(first, bytes("x"), 1, bytes("y"), 1, &message) ==
-          ESKER_OK);
+    CHECK(esker_transaction_delete_range(first, "x", 1, "y", 1, &message) == ESKER_OK);
     put(db, "t", "3");
     CHECK(esker_transaction_commit(first, &message) == ESKER_CONFLICT);
     esker_transaction_destroy(first);
@@ -176,8 +173,8 @@ static void transactions(esker_db_t *db) {
     CHECK(esker_transaction_options_set_lock_timeout_ms(options, 0, &message) == ESKER_OK);
     CHECK(esker_transaction_begin(db, options, &first, &message) == ESKER_OK);
     CHECK(esker_transaction_begin(db, options, &second, &message) == ESKER_OK);
-    CHECK(esker_transaction_delete(first, bytes("t"), 1, &message) == ESKER_OK);
-    CHECK(esker_transaction_delete(second, bytes("t"), 1, &message) == ESKER_BUSY);
+    CHECK(esker_transaction_delete(first, "t", 1, &message) == ESKER_OK);
+    CHECK(esker_transaction_delete(second, "t", 1, &message) == ESKER_BUSY);
     CHECK(esker_transaction_rollback(second, &message) == ESKER_OK);
     CHECK(esker_transaction_prepare(first, "one", &message) == ESKER_OK);
     esker_transaction_destroy(second);
@@ -227,25 +224,25 @@ static void backups(esker_db_t *db, const esker_options_t *options, const char *
 /* Reads as of a snapshot, that also leave the cache as it is. */
 static void before(esker_db_t *db) {
     esker_snapshot_t *snapshot = NULL;
-    const uint8_t *keys[1];
+    const void *keys[1];
     size_t lengths[1] = {2}, value_lengths[1], length = 0;
     uint8_t *values[1], *value = NULL, found = 2;
     uint64_t expires_ms = 0;
 
     put(db, "s1", "1");
     CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_OK);
-    CHECK(esker_delete(db, bytes("s1"), 2, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
-    CHECK(esker_contains(db, snapshot, bytes("s1"), 2, &found, &message) == ESKER_OK && found == 1);
-    CHECK(esker_contains(db, NULL, bytes("s1"), 2, &found, &message) == ESKER_OK && found == 0);
-    keys[0] = bytes("s1");
+    CHECK(esker_delete(db, "s1", 2, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
+    CHECK(esker_contains(db, snapshot, "s1", 2, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_contains(db, NULL, "s1", 2, &found, &message) == ESKER_OK && found == 0);
+    keys[0] = "s1";
     CHECK(esker_multi_get(db, snapshot, 0, 1, keys, lengths, values, value_lengths, &message) ==
           ESKER_OK);
     CHECK(value_lengths[0] == 1 && *values[0] == '1');
     esker_free(values[0]);
-    CHECK(esker_get_with(db, snapshot, 0, bytes("s1"), 2, &value, &length, &message) == ESKER_OK);
+    CHECK(esker_get_with(db, snapshot, 0, "s1", 2, &value, &length, &message) == ESKER_OK);
     CHECK(length == 1 && *value == '1');
     esker_free(value);
-    CHECK(esker_get_with_expiry(db, snapshot, bytes("s1"), 2, &value, &length, &expires_ms,
+    CHECK(esker_get_with_expiry(db, snapshot, "s1", 2, &value, &length, &expires_ms,
                                 &message) == ESKER_OK);
     CHECK(length == 1 && *value == '1' && expires_ms == ESKER_NEVER_MS);
     esker_free(value);
@@ -279,9 +276,9 @@ static void parts(esker_db_t *db) {
     int given = 0, tables = 0;
     const char *names[] = {"fan_out"}, *values[] = {"8"};
     char *text = NULL;
-    CHECK(esker_put_reader(db, bytes("v1"), 2, &given, give, &bytes_of, &message) == ESKER_OK);
+    CHECK(esker_put_reader(db, "v1", 2, &given, give, &bytes_of, &message) == ESKER_OK);
     CHECK(bytes_of == 5 && holds(db, "v1", "12345"));
-    CHECK(esker_get_reader(db, bytes("v1"), 2, &reader, &message) == ESKER_OK);
+    CHECK(esker_get_reader(db, "v1", 2, &reader, &message) == ESKER_OK);
     CHECK(esker_value_reader_len(reader) == 5);
     CHECK(esker_value_reader_read(reader, 3, buffer, sizeof buffer, &count, &message) == ESKER_OK);
     CHECK(count == 2 && memcmp(buffer, "45", 2) == 0);
@@ -297,7 +294,7 @@ static void parts(esker_db_t *db) {
 
 /* Range deletes, many keys at once, and metrics of a store. */
 static void more(esker_db_t *db) {
-    const uint8_t *keys[3];
+    const void *keys[3];
     size_t lengths[3] = {2, 2, 2}, value_lengths[3];
     uint8_t *values[3], found = 2;
     char *text = NULL;
@@ -305,16 +302,15 @@ static void more(esker_db_t *db) {
     put(db, "r1", "1");
     put(db, "r2", "2");
     put(db, "r3", "3");
-    CHECK(esker_delete_range(db, bytes("r2"), 2, bytes("r3"), 2, ESKER_DURABILITY_SYNC,
-                             &message) == ESKER_OK);
-    keys[0] = bytes("r3"), keys[1] = bytes("r2"), keys[2] = bytes("r1");
+    CHECK(esker_delete_range(db, "r2", 2, "r3", 2, ESKER_DURABILITY_SYNC, &message) == ESKER_OK);
+    keys[0] = "r3", keys[1] = "r2", keys[2] = "r1";
     CHECK(esker_multi_get(db, NULL, 1, 3, keys, lengths, values, value_lengths, &message) == ESKER_OK);
     CHECK(values[0] != NULL && *values[0] == '3' && values[1] == NULL && *values[2] == '1');
     esker_free(values[0]);
     esker_free(values[2]);
-    CHECK(esker_contains(db, NULL, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 1);
-    CHECK(esker_remove(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 1);
-    CHECK(esker_remove(db, bytes("r1"), 2, &found, &message) == ESKER_OK && found == 0);
+    CHECK(esker_contains(db, NULL, "r1", 2, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_remove(db, "r1", 2, &found, &message) == ESKER_OK && found == 1);
+    CHECK(esker_remove(db, "r1", 2, &found, &message) == ESKER_OK && found == 0);
     CHECK(esker_openmetrics(db, &text, &message) == ESKER_OK);
     CHECK(strstr(text, "\nesker_user_ops_total ") != NULL && strstr(text, "# EOF\n") != NULL);
     esker_free(text);
@@ -355,17 +351,16 @@ static void merges(void) {
     CHECK(esker_options_set_merge_operator(options, "esker.c.last", &message) == ESKER_OK);
     CHECK(esker_open("/merges", options, &db, &message) == ESKER_OK);
     put(db, "a", "1");
-    CHECK(esker_merge(db, bytes("a"), 1, bytes("2"), 1, ESKER_DURABILITY_DEFAULT, &message) ==
-          ESKER_OK);
+    CHECK(esker_merge(db, "a", 1, "2", 1, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
     CHECK(holds(db, "a", "2"));
-    CHECK(esker_merge(db, bytes("a"), 1, NULL, 0, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
-    CHECK(esker_get(db, NULL, bytes("a"), 1, &value, &length, &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(esker_merge(db, "a", 1, NULL, 0, ESKER_DURABILITY_DEFAULT, &message) == ESKER_OK);
+    CHECK(esker_get(db, NULL, "a", 1, &value, &length, &message) == ESKER_INVALID_ARGUMENT);
     CHECK(strstr(message, "empty") != NULL);
-    CHECK(esker_put_with_ttl(db, bytes("b"), 1, bytes("1"), 1, 0, 0, &message) == ESKER_OK);
+    CHECK(esker_put_with_ttl(db, "b", 1, "1", 1, 0, 0, &message) == ESKER_OK);
     CHECK(holds(db, "b", NULL));
-    CHECK(esker_put_with_ttl(db, bytes("b"), 1, bytes("1"), 1, 3600000, 0, &message) == ESKER_OK);
-    CHECK(esker_touch(db, bytes("b"), 1, ESKER_NEVER_MS, &touched, &message) == ESKER_OK);
-    CHECK(esker_get_with_expiry(db, NULL, bytes("b"), 1, &value, &length, &expires_ms, &message) ==
+    CHECK(esker_put_with_ttl(db, "b", 1, "1", 1, 3600000, 0, &message) == ESKER_OK);
+    CHECK(esker_touch(db, "b", 1, ESKER_NEVER_MS, &touched, &message) == ESKER_OK);
+    CHECK(esker_get_with_expiry(db, NULL, "b", 1, &value, &length, &expires_ms, &message) ==
           ESKER_OK);
     CHECK(touched == 1 && value != NULL && length == 1 && expires_ms == ESKER_NEVER_MS);
     esker_free(value);
@@ -393,9 +388,9 @@ int main(int argc, char **argv) {
 
     put(db, "a", "1");
     CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_OK);
-    CHECK(esker_batch_put(batch, bytes("b"), 1, bytes("2"), 1, &message) == ESKER_OK);
-    CHECK(esker_batch_put(batch, bytes("c"), 1, bytes("3"), 1, &message) == ESKER_OK);
-    CHECK(esker_batch_delete(batch, bytes("a"), 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put(batch, "b", 1, "2", 1, &message) == ESKER_OK);
+    CHECK(esker_batch_put(batch, "c", 1, "3", 1, &message) == ESKER_OK);
+    CHECK(esker_batch_delete(batch, "a", 1, &message) == ESKER_OK);
     esker_batch_iterate(batch, &operations, count, NULL, NULL);
     CHECK(operations == 2 && esker_batch_count(batch) == 3);
     CHECK(esker_write(db, batch, ESKER_DURABILITY_SYNC, &message) == ESKER_OK);
@@ -411,7 +406,7 @@ int main(int argc, char **argv) {
 
     CHECK(esker_flush(db, &message) == ESKER_OK);
     CHECK(esker_compact_range(db, NULL, 0, NULL, 0, &message) == ESKER_OK);
-    CHECK(esker_approximate_size(db, bytes("a"), 1, bytes("z"), 1, &size, &message) == ESKER_OK);
+    CHECK(esker_approximate_size(db, "a", 1, "z", 1, &size, &message) == ESKER_OK);
     CHECK(size > 0);
     text = esker_property(db, "esker.option.block_size");
     CHECK(text != NULL && strcmp(text, "8192") == 0);
@@ -429,7 +424,7 @@ int main(int argc, char **argv) {
 
     CHECK(esker_open_read_only(other, options, &copy, &message) == ESKER_OK);
     CHECK(holds(copy, "c", "3"));
-    CHECK(esker_delete(copy, bytes("c"), 1, 0, &message) == ESKER_READ_ONLY);
+    CHECK(esker_delete(copy, "c", 1, 0, &message) == ESKER_READ_ONLY);
     esker_db_destroy(copy);
     CHECK(esker_open_read_only("/nothing/here", NULL, &copy, &message) == ESKER_NOT_FOUND);
     CHECK(esker_repair(other, options, NULL, &message) == ESKER_OK);

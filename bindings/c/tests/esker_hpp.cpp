@@ -370,8 +370,6 @@ static void files(esker::Db& db, const std::string& path) {
     CHECK(db.openmetrics().find("# EOF") != std::string::npos);
 }
 
-static const uint8_t* bytes(const char* text) { return reinterpret_cast<const uint8_t*>(text); }
-
 // What a keyspace reads and deletes, also after it was dropped, and the times of pairs.
 static void in_keyspaces(const esker::Memory& memory) {
     std::atomic<uint64_t> now_ms{1000};
@@ -548,7 +546,7 @@ static void batches(const esker::Options& options) {
     CHECK(batch.add_packed(packed).count() == 12);
 
     // Functions of C on the handle.
-    CHECK(esker_batch_put(batch.handle(), bytes("h"), 1, bytes("8"), 1, nullptr) == ESKER_OK);
+    CHECK(esker_batch_put(batch.handle(), "h", 1, "8", 1, nullptr) == ESKER_OK);
     CHECK(batch.count() == 13);
 }
 
@@ -604,7 +602,7 @@ static void chunks(const esker::Options& options) {
     transaction.put("a", "own");
     CHECK(esker_transaction_id(transaction.handle()) == transaction.id());
     esker_iter_t* made = nullptr;
-    CHECK(esker_transaction_iter_create(transaction.handle(), nullptr, 0, bytes("b"), 1, &made,
+    CHECK(esker_transaction_iter_create(transaction.handle(), nullptr, 0, "b", 1, &made,
                                         nullptr) == ESKER_OK);
     esker::Iterator own(made);
     esker_iter_seek_to_first(own.handle());
@@ -1005,7 +1003,7 @@ static void loads(const esker::Options& options) {
         writer.put_with_ttl("c", "1", 3600000);
         writer.merge("n", "1");
         writer.erase("z");
-        CHECK(esker_sorted_writer_delete(writer.handle(), bytes("zz"), 2, nullptr) == ESKER_OK);
+        CHECK(esker_sorted_writer_delete(writer.handle(), "zz", 2, nullptr) == ESKER_OK);
         const esker::SortedWriter& same = writer;
         CHECK(esker_sorted_writer_entries(same.handle()) == 5);
         CHECK(writer.entries() == 5 && writer.finish().entries == 5);
@@ -1106,6 +1104,25 @@ static void followers(const std::string& path) {
     CHECK(failure([&] { view.get("k"); }) == Code::closed);
 }
 
+// Keys and values as spans of bytes.
+static void spans(const esker::Options& in_memory) {
+#if defined(__cpp_lib_span)
+    esker::Db db = esker::Db::open("spans", in_memory);
+    const std::byte key[] = {std::byte{0}, std::byte{255}};
+    const std::vector<std::byte> value(300, std::byte{7});
+    db.put(esker::view_of(key), esker::view_of(value));
+    db.put(esker::view_of(std::span<const std::byte>()), "");
+    CHECK(db.get("") == ""s && db.get("\0\xff"s) == std::string(300, '\7'));
+    const bool found = db.read(esker::view_of(key), [&](std::string_view seen) {
+        const std::span<const std::byte> bytes = esker::span_of(seen);
+        CHECK(std::equal(bytes.begin(), bytes.end(), value.begin(), value.end()));
+    });
+    CHECK(found && esker::span_of({}).empty());
+#else
+    (void)in_memory;
+#endif
+}
+
 int main(int argc, char** argv) {
     if (argc != 2) return 2;
     const std::string path = argv[1];
@@ -1187,6 +1204,7 @@ int main(int argc, char** argv) {
     parts(memory);
     batches(in_memory);
     chunks(in_memory);
+    spans(in_memory);
     filters(memory);
     stalls(memory);
     jobs(memory);
@@ -1198,6 +1216,6 @@ int main(int argc, char** argv) {
     forks(in_memory);
     loads(in_memory);
     CHECK(!esker::version().empty());
-    std::printf("esker.hpp: %d checks\n", checks);
+    std::printf("esker.hpp: C++%ld, %d checks\n", __cplusplus / 100 % 100, checks);
     return 0;
 }

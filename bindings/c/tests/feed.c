@@ -56,8 +56,8 @@ static uint64_t bootstrap_and_follow(esker_db_t *db) {
     CHECK(esker_slot_confirm(slot, position, &message) == ESKER_OK);
     CHECK(esker_slot_changes(slot, &changes, &message) == ESKER_OK);
     last = position;
-    while (!holds(db, "n0199", "follow") || esker_changes_position(changes) < position + 1 ||
-           !seen[199]) {
+    /* The writer may have ended before the snapshot. */
+    while (!seen[199]) {
         const esker_change_batch_t *batch = next_of(changes, 60000);
         CHECK(batch != NULL && batch->previous == last && batch->first_sequence == last + 1);
         CHECK(batch->changes_len == 1 && batch->checksum != 0);
@@ -76,7 +76,7 @@ static uint64_t bootstrap_and_follow(esker_db_t *db) {
     CHECK(followed <= 200 && next_of(changes, 0) == NULL && next_of(changes, 1) == NULL);
     CHECK(esker_slot_confirm(slot, last, &message) == ESKER_OK);
     CHECK(esker_slot_confirm(slot, last + 1, &message) == ESKER_INVALID_ARGUMENT);
-    CHECK(esker_put_with_ttl(db, bytes("t"), 1, bytes(""), 0, 3600000, 0, &message) == ESKER_OK);
+    CHECK(esker_put_with_ttl(db, "t", 1, "", 0, 3600000, 0, &message) == ESKER_OK);
     expires = next_of(changes, 60000)->changes[0]->expires_ms;
     CHECK(expires != ESKER_NEVER_MS && expires > 0);
     esker_changes_destroy(changes);
@@ -100,10 +100,9 @@ static void every_kind(esker_db_t *db) {
     CHECK(esker_slot_changes(slot, &changes, &message) == ESKER_OK);
     CHECK(esker_keyspace_options_set_merge_operator(options, "add_i64", &message) == ESKER_OK);
     CHECK(esker_keyspace_open(db, "counts", options, &keyspace, &message) == ESKER_OK);
-    CHECK(esker_keyspace_merge(keyspace, bytes("n"), 1, bytes("1"), 1, 0, &message) == ESKER_OK);
-    CHECK(esker_keyspace_delete(keyspace, bytes("n"), 1, 0, &message) == ESKER_OK);
-    CHECK(esker_keyspace_delete_range(keyspace, bytes("a"), 1, bytes("b"), 1, 0, &message) ==
-          ESKER_OK);
+    CHECK(esker_keyspace_merge(keyspace, "n", 1, "1", 1, 0, &message) == ESKER_OK);
+    CHECK(esker_keyspace_delete(keyspace, "n", 1, 0, &message) == ESKER_OK);
+    CHECK(esker_keyspace_delete_range(keyspace, "a", 1, "b", 1, 0, &message) == ESKER_OK);
     CHECK(esker_keyspace_clear(keyspace, &message) == ESKER_OK);
     CHECK(esker_keyspace_rename(db, "counts", "sums", &message) == ESKER_OK);
     CHECK(esker_keyspace_drop(db, "sums", &message) == ESKER_OK);
@@ -233,7 +232,7 @@ static void forks(void) {
     CHECK(esker_store_id(parent, &parent_id, &message) == ESKER_OK && id == parent_id);
     put(fork, "apple", "green");
     put(fork, "plum", "");
-    CHECK(esker_delete(fork, bytes("lime"), 4, 0, &message) == ESKER_OK);
+    CHECK(esker_delete(fork, "lime", 4, 0, &message) == ESKER_OK);
     put(parent, "parent", "only");
     CHECK(holds(parent, "apple", "red") && holds(parent, "plum", NULL));
     CHECK(holds(fork, "lime", NULL) && holds(fork, "parent", NULL));
@@ -269,26 +268,22 @@ static void ingests(void) {
     put(db, "b", "old");
     put(db, "d", "old");
     CHECK(esker_sorted_writer_create(names[0], NULL, &writer, &message) == ESKER_OK);
-    CHECK(esker_sorted_writer_put(writer, bytes("b"), 1, bytes("new"), 3, &message) == ESKER_OK);
-    CHECK(esker_sorted_writer_put(writer, bytes("a"), 1, bytes("1"), 1, &message) ==
-          ESKER_INVALID_ARGUMENT);
+    CHECK(esker_sorted_writer_put(writer, "b", 1, "new", 3, &message) == ESKER_OK);
+    CHECK(esker_sorted_writer_put(writer, "a", 1, "1", 1, &message) == ESKER_INVALID_ARGUMENT);
     CHECK(strstr(message, "ascending") != NULL);
-    CHECK(esker_sorted_writer_merge(writer, bytes("c"), 1, bytes("1"), 1, &message) ==
-          ESKER_INVALID_ARGUMENT);
-    CHECK(esker_sorted_writer_put_with_ttl(writer, bytes("c"), 1, bytes("1"), 1, 3600000,
-                                           &message) == ESKER_OK);
-    CHECK(esker_sorted_writer_delete(writer, bytes("d"), 1, &message) == ESKER_OK);
+    CHECK(esker_sorted_writer_merge(writer, "c", 1, "1", 1, &message) == ESKER_INVALID_ARGUMENT);
+    CHECK(esker_sorted_writer_put_with_ttl(writer, "c", 1, "1", 1, 3600000, &message) == ESKER_OK);
+    CHECK(esker_sorted_writer_delete(writer, "d", 1, &message) == ESKER_OK);
     CHECK(esker_sorted_writer_entries(writer) == 3);
     CHECK(esker_sorted_writer_finish(writer, &file, &message) == ESKER_OK);
     CHECK(file->entries == 3 && file->bytes > 0 && esker_sorted_writer_entries(writer) == 3);
     CHECK(*file->smallest == 'b' && *file->largest == 'd' && file->largest_len == 1);
-    CHECK(esker_sorted_writer_put(writer, bytes("z"), 1, NULL, 0, &message) ==
-          ESKER_INVALID_ARGUMENT);
+    CHECK(esker_sorted_writer_put(writer, "z", 1, NULL, 0, &message) == ESKER_INVALID_ARGUMENT);
     CHECK(esker_sorted_writer_finish(writer, NULL, &message) == ESKER_INVALID_ARGUMENT);
     esker_sorted_writer_destroy(writer);
     /* The second file shares a key with the first: neither gets in. */
     CHECK(esker_sorted_writer_create(names[1], NULL, &writer, &message) == ESKER_OK);
-    CHECK(esker_sorted_writer_put(writer, bytes("c"), 1, bytes("2"), 1, &message) == ESKER_OK);
+    CHECK(esker_sorted_writer_put(writer, "c", 1, "2", 1, &message) == ESKER_OK);
     CHECK(esker_sorted_writer_finish(writer, NULL, &message) == ESKER_OK);
     esker_sorted_writer_destroy(writer);
     CHECK(esker_ingest(db, names, 2, 0, 1, &report, &message) == ESKER_INVALID_ARGUMENT);
@@ -329,7 +324,7 @@ static int32_t give(void *state, const uint8_t **key, size_t *key_len, const uin
         CHECK(esker_close(source->db, NULL) == ESKER_INVALID_ARGUMENT);
     }
     snprintf(source->key, sizeof source->key, "k%05d", number == source->descend_at ? 0 : number);
-    *key = bytes(source->key), *key_len = 6;
+    *key = (const uint8_t *)source->key, *key_len = 6;
     *value = *key, *value_len = number % 2 ? 6 : 0;
     return ESKER_SOURCE_PAIR;
 }
@@ -350,7 +345,7 @@ static int32_t give_large(void *state, const uint8_t **key, size_t *key_len,
         large->value[at] = (uint8_t)(random >> 24);
     }
     snprintf(large->key, sizeof large->key, "k%05d", large->next++);
-    *key = bytes(large->key), *key_len = 6;
+    *key = (const uint8_t *)large->key, *key_len = 6;
     *value = large->value, *value_len = sizeof large->value;
     return ESKER_SOURCE_PAIR;
 }

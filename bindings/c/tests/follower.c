@@ -55,7 +55,7 @@ static void another_process(const char *path, const esker_options_t *options) {
     CHECK(esker_follow(path, options, &follower, &message) == ESKER_OK);
     first = view_of(follower);
     CHECK(holds(first, "k0", "written") && holds(first, "last", "k0"));
-    CHECK(esker_put(first, bytes("k"), 1, bytes("v"), 1, 0, &message) == ESKER_READ_ONLY);
+    CHECK(esker_put(first, "k", 1, "v", 1, 0, &message) == ESKER_READ_ONLY);
     order(orders[1], answers[0]);
     CHECK(esker_follower_lag(follower, &lag, &error, &message) == ESKER_OK && error == NULL);
     CHECK(lag->operations == 2 && lag->newest == lag->position + 2);
@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
     CHECK(argc == 2);
     another_process(argv[1], NULL);
     snprintf(encrypted, sizeof encrypted, "%s-encrypted", argv[1]);
-    CHECK(esker_options_set_key(options, bytes("0123456789abcdef0123456789abcdef"),
+    CHECK(esker_options_set_key(options, "0123456789abcdef0123456789abcdef",
                                 ESKER_KEY_BYTES, &message) == ESKER_OK);
     another_process(encrypted, options);
     arguments(encrypted);

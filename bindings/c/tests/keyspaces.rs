@@ -488,8 +488,8 @@ fn wrong_arguments_of_keyspace_functions_are_refused() {
 
 #[test]
 fn handles_show_their_key_order_their_own_options_and_their_tree() {
-    let mut options = options_in(&esker_memory_create());
     let mut alive = 1;
+    let mut options = options_in(&esker_memory_create());
     add_by_length(&mut options, &raw mut alive);
     let store = Store::open(&options).unwrap();
     let long = kind(Some("test.by_length"), Some(("policy", "leveled")));

@@ -14,10 +14,6 @@ static void check(int32_t code, char *message) {
   std::exit(1);
 }
 
-static const uint8_t *bytes(const std::string &text) {
-  return reinterpret_cast<const uint8_t *>(text.data());
-}
-
 int main(int argc, char **argv) {
   if (argc != 2) return 2;
   char *message = nullptr;
@@ -26,12 +22,12 @@ int main(int argc, char **argv) {
   std::unique_ptr<esker_db_t, decltype(&esker_db_destroy)> db(opened, esker_db_destroy);
 
   const std::string key = "key", value = "value";
-  check(esker_put(db.get(), bytes(key), key.size(), bytes(value), value.size(),
+  check(esker_put(db.get(), key.data(), key.size(), value.data(), value.size(),
                   ESKER_DURABILITY_SYNC, &message),
         message);
   uint8_t *found = nullptr;
   size_t len = 0;
-  check(esker_get(db.get(), nullptr, bytes(key), key.size(), &found, &len, &message), message);
+  check(esker_get(db.get(), nullptr, key.data(), key.size(), &found, &len, &message), message);
   if (found == nullptr || std::string(reinterpret_cast<char *>(found), len) != value) return 1;
   esker_free(found);
   std::printf("program.cc: passed with Esker %s\n", esker_version());

@@ -150,9 +150,9 @@ pub unsafe fn set(library: &Loaded, options: &StoreOptions, of: Of, object: Hand
         let prefix = if of == Store { "rocksdb_options" } else { "rocksdb_block_based_options" };
         let function = format!("{prefix}_set_{name}");
         // SAFETY: the function has the type of the table, and the caller guarantees the object.
-        let set = values.parse(value).and_then(|value| unsafe {
-            set_one(library, &function, object, value)
-        });
+        let set = values
+            .parse(value)
+            .and_then(|value| unsafe { set_one(library, &function, object, value) });
         set.map_err(|error| LabError::new(error.kind(), format!("{NAME}.{name}: {error}")))?;
     }
     Ok(())

@@ -358,7 +358,8 @@ fn each_option_of_rocksdb_alone_is_set_and_a_wrong_value_is_an_error() {
     };
     // Returns what RocksDB wrote down about its options.
     let written = |dir: &std::path::Path| {
-        let files = std::fs::read_dir(dir).expect("a folder").map(|file| file.expect("a file").path());
+        let files =
+            std::fs::read_dir(dir).expect("a folder").map(|file| file.expect("a file").path());
         let is_options = |path: &std::path::PathBuf| path.to_string_lossy().contains("OPTIONS-");
         let path = files.filter(is_options).max().expect("a file of options");
         std::fs::read_to_string(path).expect("text")

@@ -180,6 +180,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/peers/src/rocksdb.rs",
     "crates/peers/src/rocksdb_bulk.rs",
     "crates/peers/src/rocksdb_families.rs",
+    "crates/peers/src/rocksdb_options.rs",
     "crates/peers/src/rocksdb_transactions.rs",
     "crates/peers/src/sqlite.rs",
     "crates/peers/src/wiredtiger.rs",

@@ -94,7 +94,7 @@ mapped: ## the pages of a live store's log taken away, on ext4, xfs, btrfs and F
 soak:   ## MINUTES (15) of everything at once: options, faults, deaths, checkpoints, backups
 	scripts/torture.sh soak
 
-crates: ## target/package/: the crates for crates.io, each built from its file, and a program with one
+crates: ## target/package/: the crates as their registry gets them, each built from its file, and a program
 	scripts/package.sh whole
 
 deb:    ## Debian packages in target/deb; `scripts/deb.sh test` tries them in a clean Debian

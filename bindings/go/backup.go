@@ -47,10 +47,7 @@ type BackupInfo struct {
 // the backup goes on.
 func (db *DB) Backup(ctx context.Context, path string, options *BackupOptions) (number,
 	copiedBytes uint64, err error) {
-	takeOver := C.uint8_t(0)
-	if options != nil && options.TakeOver {
-		takeOver = 1
-	}
+	takeOver := flag(options != nil && options.TakeOver)
 	// The call may go on after the return.
 	result := new([2]C.uint64_t)
 	err = waitFor(ctx, func() error {

@@ -193,13 +193,8 @@ func reportOf(report *C.esker_ingest_report_t) IngestReport {
 // or was not finished.
 func (s *space) Ingest(ctx context.Context, files []string,
 	options *IngestOptions) (IngestReport, error) {
-	copied, verify := C.uint8_t(0), C.uint8_t(1)
-	if options != nil && options.Copy {
-		copied = 1
-	}
-	if options != nil && options.NoVerify {
-		verify = 0
-	}
+	copied := flag(options != nil && options.Copy)
+	verify := flag(options == nil || !options.NoVerify)
 	for _, file := range files {
 		if !isText(file) {
 			return IngestReport{}, invalid("a name or path has a zero byte")

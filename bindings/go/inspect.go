@@ -33,8 +33,8 @@ type Table struct {
 	Smallest, Largest []byte
 }
 
-// Tables returns the tables that the store has now, of all keyspaces, by tree, level and number. A file with
-// parts in several levels is there once for each.
+// Tables returns the tables that the store has now, of all keyspaces, by tree, level and number. A file
+// with parts in several levels is there once for each.
 func (db *DB) Tables() ([]Table, error) {
 	defer runtime.KeepAlive(db)
 	var tables []Table

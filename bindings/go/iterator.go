@@ -81,10 +81,7 @@ func (r *reader) Iterator(options *IterOptions) (*Iterator, error) {
 	if options != nil {
 		o = *options
 	}
-	fill := C.uint8_t(1)
-	if o.NoCache {
-		fill = 0
-	}
+	fill := flag(!o.NoCache)
 	keyspace, snapshot, err := r.handles()
 	if err != nil {
 		return nil, err
@@ -250,18 +247,15 @@ func (it *Iterator) read(move C.int, key []byte, backward bool) bool {
 	if it.keep || len(it.chunk) < size {
 		it.chunk = make([]byte, size)
 	}
-	flag := C.uint8_t(0)
-	if backward {
-		flag = 1
-	}
+	isBackward := flag(backward)
 	for {
 		var rows C.esker_go_rows
 		if it.callsGo {
 			held := onHeap(key)
-			rows = C.esker_go_iter_read_calling(it.c, move, ptr(held), n(held), flag,
+			rows = C.esker_go_iter_read_calling(it.c, move, ptr(held), n(held), isBackward,
 				C.size_t(it.rows), ptr(it.chunk), n(it.chunk))
 		} else {
-			rows = C.esker_go_iter_read(it.c, move, ptr(key), n(key), flag, C.size_t(it.rows),
+			rows = C.esker_go_iter_read(it.c, move, ptr(key), n(key), isBackward, C.size_t(it.rows),
 				ptr(it.chunk), n(it.chunk))
 		}
 		runtime.KeepAlive(it)

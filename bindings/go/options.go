@@ -252,10 +252,7 @@ func (o *Options) addFunctions(c *C.esker_options_t) error {
 		}
 	}
 	for _, k := range o.MergeOperators {
-		partial := C.uint8_t(0)
-		if k.PartialMerge != nil {
-			partial = 1
-		}
+		partial := flag(k.PartialMerge != nil)
 		if err := add(k.Name, k.FullMerge != nil, functions{merge: k},
 			func(s C.uintptr_t, m **C.char) C.int32_t {
 				return C.esker_go_add_merge_operator(c, s, partial, m)

@@ -390,3 +390,19 @@ fn series_of_speed_run_by_name() {
     let ran = dir.run(&["lab", "run", "speed", "--series", "seeks"]);
     assert!(ran.code != 0 && ran.err.contains("the series are in order; at random"), "{}", ran.err);
 }
+
+/// A writer with a rate beside a reader that goes on until the writer is done.
+#[test]
+fn states_runs_by_name() {
+    let dir = TestDir::new();
+    let mut args = vec!["lab", "run", "states", "--scale", "0.001", "--engines", "esker"];
+    for series in ["reads while writing", "reads while writing, faster"] {
+        args.extend(["--series", series]);
+    }
+    args.extend(["--repetitions", "1"]);
+    let ran = dir.run(&args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for part in ["reads p99.9, us", "slowest write, ms", "gets, 20,000 puts a second"] {
+        assert!(ran.out.contains(part), "{part} is missing: {}", ran.out);
+    }
+}

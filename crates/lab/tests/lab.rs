@@ -305,6 +305,14 @@ scan = 1
 rate = 4000
 operations = 400
 
+[phases.beside]
+read = 1
+update = 1
+writers = 1
+threads = 2
+writes_per_second = 2000
+operations = 400
+
 [[series]]
 name = "steps"
 phases = ["put", "get"]
@@ -316,7 +324,7 @@ unit = "ops/ms"
 
 [[series]]
 name = "aged"
-phases = ["age", "both", "arriving"]
+phases = ["age", "both", "arriving", "beside"]
 entries = 1000
 rows = "phase"
 columns = "engine"
@@ -350,6 +358,12 @@ fn phases_run_in_steps_with_roles_and_rate() {
     // 400 operations at an arrival rate of 4000 per second take at least a tenth of a second.
     assert!(arriving.sample.elapsed_seconds > 0.09, "{:?}", arriving.sample.elapsed_seconds);
     assert_eq!(arriving.sample.kinds.len(), 2);
+    // The writer does its 200 operations, and the reader goes on for as long.
+    let beside = record.samples.iter().find(|s| s.phase == "beside").expect("ran");
+    let ok = |kind: &str| beside.sample.kinds.iter().find(|k| k.kind == kind).map(|k| k.ok);
+    assert_eq!(ok("UPDATE"), Some(200));
+    assert!(beside.sample.operations >= 400, "{}", beside.sample.operations);
+    assert!(ok("READ").is_some_and(|found| found > 0));
     let mut text = Vec::new();
     lab_text::write(&experiment, &record, lab_text::Form::Terminal, &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");

@@ -24,7 +24,12 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
     let mut problems = Vec::new();
     let mut sources = Vec::new();
     for path in files {
-        let text = std::fs::read_to_string(root.join(&path))?;
+        let text = std::fs::read(root.join(&path))?;
+        hosts(&path, &String::from_utf8_lossy(&text), &mut problems);
+        if ![".rs", ".md", ".sh", ".toml"].iter().any(|end| path.to_string_lossy().ends_with(end)) {
+            continue;
+        }
+        let text = String::from_utf8(text).map_err(io::Error::other)?;
         words(&path, &text, &mut problems);
         if path.extension().is_some_and(|e| e == "md") {
             links::check(root, &path, &text, &mut problems);
@@ -47,7 +52,7 @@ pub fn problems(root: &Path) -> io::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Collects Rust, Markdown, shell and TOML files under `dir`, relative to `root`.
+/// Collects the files under `dir` that have a rule, relative to `root`.
 fn walk(root: &Path, dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
@@ -58,11 +63,24 @@ fn walk(root: &Path, dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
             if !skipped && !rules::SKIPPED_FOLDERS.contains(&name.as_str()) {
                 walk(root, &path, files)?;
             }
-        } else if [".rs", ".md", ".sh", ".toml"].iter().any(|end| name.ends_with(end)) {
+        } else if rules::FILES_WITHOUT_HOSTS.iter().any(|end| name.ends_with(end)) {
             files.push(path.strip_prefix(root).unwrap_or(&path).to_path_buf());
         }
     }
     Ok(())
+}
+
+/// Finds names of package registries' hosts.
+fn hosts(path: &Path, text: &str, problems: &mut Vec<String>) {
+    for (at, line) in text.lines().enumerate() {
+        for host in rules::REGISTRY_HOSTS.iter().filter(|host| line.contains(**host)) {
+            problems.push(format!(
+                "{}:{}: names {host}, a package registry's host: leave it to the user's configuration",
+                path.display(),
+                at + 1
+            ));
+        }
+    }
 }
 
 fn words(path: &Path, text: &str, problems: &mut Vec<String>) {
@@ -131,5 +149,14 @@ mod tests {
         let first = "crates/esker/src/a.rs:1: write sorted merge list for \"ladder\"";
         assert_eq!(problems[0], first);
         assert!(problems[1].starts_with("crates/esker/src/a.rs:2: "), "{problems:?}");
+    }
+
+    #[test]
+    fn a_registry_host_is_found_with_its_line() {
+        let mut problems = Vec::new();
+        let text = format!("a\nfetch https://index.{}/x\n", rules::REGISTRY_HOSTS[0]);
+        hosts(Path::new("Makefile"), &text, &mut problems);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("Makefile:2: names "), "{problems:?}");
     }
 }

@@ -16,6 +16,50 @@ pub const UNFINISHED: &[&str] = &[
     concat!("unimplemented", "!"),
 ];
 
+/// Hosts of package registries. A build finds its registry in its user's configuration, so that a mirror
+/// serves as well. Spelled so that this file contains none of them.
+pub const REGISTRY_HOSTS: &[&str] = &[
+    concat!("crates", ".io"),
+    concat!("py", "pi.org"),
+    concat!("python", "hosted.org"),
+    concat!("npm", "js.org"),
+    concat!("npm", "js.com"),
+    concat!("proxy.golang", ".org"),
+    concat!("sum.golang", ".org"),
+    concat!("repo1.maven", ".org"),
+    concat!("repo.maven.apache", ".org"),
+    concat!("deb.debian", ".org"),
+];
+
+/// Endings and names of the files that are searched for these hosts. What cargo itself writes into
+/// `Cargo.lock` is its own.
+pub const FILES_WITHOUT_HOSTS: &[&str] = &[
+    ".rs",
+    ".md",
+    ".sh",
+    ".toml",
+    ".py",
+    ".pyi",
+    ".js",
+    ".mjs",
+    ".ts",
+    ".json",
+    ".go",
+    ".mod",
+    ".sum",
+    ".java",
+    ".xml",
+    ".properties",
+    ".c",
+    ".h",
+    ".hpp",
+    ".cpp",
+    ".awk",
+    ".tsv",
+    "Makefile",
+    "run",
+];
+
 /// Former private words of the engine, each with the field's word that took its place.
 pub const FORMER_WORDS: &[(&str, &str)] = &[
     ("Limbo", "retire list"),

@@ -53,6 +53,13 @@ impl OpKind {
         }
     }
 
+    /// Returns the kind of this name.
+    pub fn parse(name: &str) -> Option<OpKind> {
+        use OpKind::{Delete, Insert, Read, ReadModifyWrite, Scan, Seek, Update};
+        let all = [Read, Update, Insert, Scan, ReadModifyWrite, Delete, Seek];
+        all.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Returns whether the kind changes the store.
     pub fn writes(self) -> bool {
         use OpKind::{Delete, Insert, ReadModifyWrite, Update};
@@ -95,6 +102,9 @@ pub struct PhaseFile {
     /// Arrival rate in operations per second, independent of completions (open loop). Default: no
     /// limit.
     pub rate: Option<f64>,
+    /// Arrival rate of the `writers` threads in operations per second, of all of them together. The
+    /// other threads read without a rate, over and over, until the writers are done.
+    pub writes_per_second: Option<f64>,
     /// Grows the record range by the number of operations before the records are chosen.
     pub grow: bool,
     /// Excludes the phase from tables and figures, for preparation phases.
@@ -124,6 +134,9 @@ pub struct Phase {
     pub threads: Option<usize>,
     /// Arrival rate in operations per second.
     pub rate: Option<f64>,
+    /// Arrival rate of the writing threads in operations per second; the others read until they are
+    /// done.
+    pub writes_per_second: Option<f64>,
     /// Whether the record range grows before the records are chosen.
     pub grow: bool,
     /// Whether the phase only prepares the store.
@@ -177,11 +190,7 @@ impl PhaseFile {
                 u16::MAX
             ));
         }
-        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
-            return Err(format!(
-                "phase {name:?}: rate is in operations per second and must be above 0"
-            ));
-        }
+        self.check_rates(name)?;
         if self.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
             return Err(format!("phase {name:?}: threads must be 1 to 1024"));
         }
@@ -202,11 +211,31 @@ impl PhaseFile {
             writers: self.writers.map(|writers| writers as usize),
             threads: self.threads.map(|threads| threads as usize),
             rate: self.rate,
+            writes_per_second: self.writes_per_second,
             grow: self.grow,
             hidden: self.hidden,
             write_all_fields: true,
             read_all_fields: true,
         })
+    }
+
+    fn check_rates(&self, name: &str) -> Result<(), String> {
+        for (field, rate) in [("rate", self.rate), ("writes_per_second", self.writes_per_second)] {
+            if rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
+                return Err(format!(
+                    "phase {name:?}: {field} is in operations per second and must be above 0"
+                ));
+            }
+        }
+        if self.writes_per_second.is_none() {
+            return Ok(());
+        }
+        if self.rate.is_some() || self.writers.unwrap_or(0) == 0 {
+            return Err(format!(
+                "phase {name:?}: writes_per_second needs writers of at least 1 and no rate"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -271,6 +300,9 @@ mod tests {
             ("read = 1\noperations = \"lots\"", "amount"),
             ("scan = 1\nscan_records = [9, 3]", "scan_records"),
             ("read = 1\nrate = 0", "rate"),
+            ("update = 1\nwriters = 1\nwrites_per_second = 0", "writes_per_second"),
+            ("update = 1\nwrites_per_second = 9", "writers of at least 1"),
+            ("update = 1\nwriters = 1\nrate = 1\nwrites_per_second = 9", "no rate"),
             ("insert = 1\ndelete = 1\nuntil = \"entries\"", "more insert than delete"),
             ("reed = 1", "reed"),
         ] {

@@ -1,6 +1,7 @@
 //! One round: one engine runs through the phases of a mixed workload, measured and checked.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::draw::{Drawn, apply, draw};
@@ -245,17 +246,33 @@ impl Session<'_> {
             progress,
             clock: &self.clock,
         };
-        let rate = phase.rate.map(|rate| rate / threads as f64);
+        let paced = phase.writes_per_second.is_some();
+        let writers = phase.writers.unwrap_or(0).min(threads);
+        let running = AtomicUsize::new(writers);
+        let pace = |thread: usize| match phase.writes_per_second {
+            Some(rate) if thread < writers => {
+                work::Pace { rate: Some(rate / writers as f64), until_zero: None }
+            }
+            Some(_) => work::Pace { rate: None, until_zero: Some(&running) },
+            None => {
+                let rate = phase.rate.map(|rate| rate / threads as f64);
+                work::Pace { rate, until_zero: None }
+            }
+        };
         let barrier = Barrier::new(threads + 1);
         std::thread::scope(|scope| {
             let spawned: Vec<_> = drawn
                 .threads
                 .iter()
-                .map(|list| {
-                    let (shared, barrier) = (&shared, &barrier);
+                .enumerate()
+                .map(|(thread, list)| {
+                    let (shared, barrier, running) = (&shared, &barrier, &running);
+                    let pace = pace(thread);
                     scope.spawn(move || {
+                        // Also after an error or a panic, so that the readers end.
+                        let _ends = (paced && thread < writers).then(|| Ends(running));
                         barrier.wait();
-                        work::run(shared, list, rate)
+                        work::run(shared, list, pace)
                     })
                 })
                 .collect();
@@ -279,7 +296,7 @@ impl Session<'_> {
             sample.micros_per_op = Some(done.elapsed.as_secs_f64() * 1e6 / operations);
             sample.ops_per_sec = Some(operations / wall);
         }
-        sample.rate_per_second = phase.rate;
+        sample.rate_per_second = phase.rate.or(phase.writes_per_second);
         sample.user_written_bytes = done.written_bytes;
         sample.user_read_bytes = done.read_bytes;
         let bytes = done.written_bytes + done.read_bytes;
@@ -320,6 +337,15 @@ impl Session<'_> {
     }
 }
 
+/// A running writer; its end counts down.
+struct Ends<'a>(&'a AtomicUsize);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Returns the cost per operation in nanoseconds without an engine: first in the measured time
 /// (reading the clock, passing the prepared key and value, counting), then for preparation while
 /// the clock is stopped.
@@ -335,7 +361,7 @@ pub fn harness_nanos(space: &Space, phase: &Phase) -> (f64, f64) {
     let shared = Shared { target, space, state: &state, phase, threads: 1, progress, clock };
     let Some(list) = drawn.threads.first() else { return (0.0, 0.0) };
     let each = |time: std::time::Duration| time.as_nanos() as f64 / list.len().max(1) as f64;
-    let runs = (0..5).filter_map(|_| work::run(&shared, list, None).ok());
+    let runs = (0..5).filter_map(|_| work::run(&shared, list, work::Pace::default()).ok());
     let costs = runs.map(|done| (each(done.elapsed), each(done.prepared)));
     costs
         .fold((f64::INFINITY, f64::INFINITY), |best, cost| (best.0.min(cost.0), best.1.min(cost.1)))

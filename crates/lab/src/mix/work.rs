@@ -3,6 +3,7 @@
 //! Keys and values of the next batch of operations are generated while the clock is stopped. With
 //! an arrival rate the clock cannot be stopped, so each operation is prepared before its arrival.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::draw::Op;
@@ -123,9 +124,19 @@ struct Buffers {
     last_key: Vec<u8>,
 }
 
-/// Executes the operations of one list. With a rate, operation `i` arrives at `i / rate`, and its
-/// latency counts from its arrival, even if the previous operation is late.
-pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> {
+/// When the operations of a list begin and end.
+#[derive(Clone, Copy, Default)]
+pub struct Pace<'a> {
+    /// Operation `i` arrives at `i / rate` seconds, and its latency counts from its arrival, even if
+    /// the previous operation is late. Default: each operation begins when the previous one ended.
+    pub rate: Option<f64>,
+    /// The list is repeated until this number of running writers is 0. Default: once.
+    pub until_zero: Option<&'a AtomicUsize>,
+}
+
+/// Executes the operations of one list.
+pub fn run(shared: &Shared<'_>, list: &[Op], pace: Pace<'_>) -> Result<Done> {
+    let rate = pace.rate;
     let mut done = Done::default();
     let (mut buffers, mut prepared) = (Buffers::default(), Prepared::default());
     let interval = rate.map(|rate| 1e9 / rate);
@@ -134,7 +145,13 @@ pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> 
     // Nanoseconds since the start with the clock running, and with the clock stopped.
     let (mut last, mut stood) = (0, 0);
     let chunk_len = if interval.is_some() { 1 } else { CHUNK_OPERATIONS };
-    for (place, part) in list.chunks(chunk_len).enumerate() {
+    let goes_on = || pace.until_zero.is_some_and(|running| running.load(Ordering::Relaxed) > 0);
+    let rounds = std::iter::once(()).chain(std::iter::from_fn(|| goes_on().then_some(())));
+    let parts = rounds.flat_map(|()| list.chunks(chunk_len));
+    for (place, part) in parts.enumerate() {
+        if pace.until_zero.is_some() && !goes_on() {
+            break;
+        }
         prepared.fill(part, shared.space, shared.phase, version);
         if let Some(interval) = interval {
             last = (place as f64 * interval) as u64;
@@ -154,8 +171,8 @@ pub fn run(shared: &Shared<'_>, list: &[Op], rate: Option<f64>) -> Result<Done> 
         if (place + 1) * chunk_len % TICK_OPERATIONS == 0 {
             shared.progress.add(TICK_OPERATIONS as u64);
         }
+        done.operations += part.len() as u64;
     }
-    done.operations = list.len() as u64;
     done.elapsed = Duration::from_nanos(last);
     done.longest = done.elapsed;
     done.prepared = Duration::from_nanos(stood);

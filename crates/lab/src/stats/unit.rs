@@ -1,7 +1,9 @@
 //! Units of tables and figures, and the conversion of samples to them.
 
 use super::compare::{Ratio, median, ratio};
-use crate::record::schema::TaskSample;
+use crate::measure::histogram::LatencySummary;
+use crate::mix::phase::OpKind;
+use crate::record::schema::{KindSample, TaskSample};
 
 /// A unit of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,18 @@ pub enum Unit {
     LastOverFirst,
     /// The seven previous units side by side.
     Queue,
+    /// Median latency of the reads of a phase that also writes, in microseconds.
+    ReadsP50Micros,
+    /// 99th percentile of the same.
+    ReadsP99Micros,
+    /// 99.9th percentile of the same.
+    ReadsP999Micros,
+    /// 99.9th percentile of the latency of the phase's writes, in microseconds.
+    WritesP999Micros,
+    /// Maximum latency of the phase's writes, in milliseconds.
+    WritesMaxMs,
+    /// The five previous units side by side.
+    ReadsAndWrites,
     /// Most bytes on disk in any sample during the phase, per byte of the live pairs.
     MostDiskOverLive,
 }
@@ -84,6 +98,14 @@ const QUEUE: &[Unit] = &[
     Unit::FirstTenth,
     Unit::LastTenth,
     Unit::LastOverFirst,
+];
+/// Units shown for [`Unit::ReadsAndWrites`].
+const READS_AND_WRITES: &[Unit] = &[
+    Unit::ReadsP50Micros,
+    Unit::ReadsP99Micros,
+    Unit::ReadsP999Micros,
+    Unit::WritesP999Micros,
+    Unit::WritesMaxMs,
 ];
 /// Size of a device read, in bytes.
 const DEVICE_READ_BYTES: f64 = 4096.0;
@@ -121,6 +143,12 @@ pub const UNITS: &[(&str, Unit)] = &[
     ("last tenth / first tenth", Unit::LastOverFirst),
     ("queue", Unit::Queue),
     ("most disk / live data", Unit::MostDiskOverLive),
+    ("reads p50, us", Unit::ReadsP50Micros),
+    ("reads p99, us", Unit::ReadsP99Micros),
+    ("reads p99.9, us", Unit::ReadsP999Micros),
+    ("writes p99.9, us", Unit::WritesP999Micros),
+    ("slowest write, ms", Unit::WritesMaxMs),
+    ("reads and writes", Unit::ReadsAndWrites),
 ];
 
 impl Unit {
@@ -154,6 +182,7 @@ impl Unit {
         match self {
             Unit::Stalls => STALLS.to_vec(),
             Unit::Queue => QUEUE.to_vec(),
+            Unit::ReadsAndWrites => READS_AND_WRITES.to_vec(),
             _ => vec![self],
         }
     }
@@ -201,6 +230,10 @@ impl Unit {
             Unit::Queue => {
                 "An operation pops the first pair and pushes one behind the last. Latencies are \
                  those of the pops."
+            }
+            Unit::ReadsAndWrites => {
+                "Reads follow each other without a pause. A write arrives at its time, and its \
+                 latency counts from there, whether or not the write before it is done."
             }
             Unit::MostDiskOverLive => {
                 "The largest of the samples of the blocks on disk, one each second, divided by the \
@@ -278,7 +311,12 @@ impl Unit {
             Unit::EmptyWindows => Some(sample.timeline.as_ref()?.empty_windows()? as f64),
             Unit::IdleP999Ms => Some(sample.idle?.p999_micros / 1e3),
             Unit::IdleMaxMs => Some(sample.idle?.max_micros / 1e3),
-            Unit::Stalls | Unit::Queue => None,
+            Unit::Stalls | Unit::Queue | Unit::ReadsAndWrites => None,
+            Unit::ReadsP50Micros => Some(latency_of(sample, false)?.p50_micros),
+            Unit::ReadsP99Micros => Some(latency_of(sample, false)?.p99_micros),
+            Unit::ReadsP999Micros => Some(latency_of(sample, false)?.p999_micros),
+            Unit::WritesP999Micros => Some(latency_of(sample, true)?.p999_micros),
+            Unit::WritesMaxMs => Some(latency_of(sample, true)?.max_micros / 1e3),
             Unit::ConflictsPerOp => {
                 let operations = Some(sample.operations).filter(|&operations| operations > 0)?;
                 Some(sample.transactions?.conflicts as f64 / operations as f64)
@@ -301,6 +339,12 @@ impl Unit {
             }
         }
     }
+}
+
+/// Returns the latencies of the first kind of operations that writes, or that does not.
+fn latency_of(sample: &TaskSample, writes: bool) -> Option<&LatencySummary> {
+    let of = |kind: &&KindSample| OpKind::parse(&kind.kind).is_some_and(|k| k.writes() == writes);
+    sample.kinds.iter().find(of).map(|kind| &kind.latency)
 }
 
 #[cfg(test)]

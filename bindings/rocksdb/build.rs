@@ -32,7 +32,7 @@ fn main() {
         let [name, signature, status, how, note] = columns[..] else {
             panic!("functions.tsv: expected five columns in {line:?}");
         };
-        let row = Row::new(name, signature, how, note);
+        let row = Row::new(name, signature, (status, how), note);
         row.write(&mut code);
         let of_store = name.starts_with("rocksdb_options_set_");
         if let Some(key) = how.strip_prefix("set ") {
@@ -58,18 +58,25 @@ struct Row<'a> {
     name: &'a str,
     arguments: Vec<char>,
     result: char,
+    is_accepted: bool,
     how: Vec<&'a str>,
     note: &'a str,
 }
 
 impl<'a> Row<'a> {
-    fn new(name: &'a str, signature: &'a str, how: &'a str, note: &'a str) -> Row<'a> {
+    fn new(
+        name: &'a str,
+        signature: &'a str,
+        (status, how): (&'a str, &'a str),
+        note: &'a str,
+    ) -> Row<'a> {
         let Some((arguments, result)) = signature.split_once('>') else {
             panic!("functions.tsv: {name}: expected a > in {signature:?}");
         };
         let result = result.chars().next().unwrap_or('v');
         let how = how.split(' ').collect();
-        Row { name, arguments: arguments.chars().collect(), result, how, note }
+        let is_accepted = status == "accepted";
+        Row { name, arguments: arguments.chars().collect(), result, is_accepted, how, note }
     }
 
     fn write(&self, code: &mut String) {
@@ -85,6 +92,13 @@ impl<'a> Row<'a> {
             ["refuse", "state"] => format!("unsafe {{ free_state(a0, a1) }}; {}", self.refusal()),
             ["refuse", "in"] => self.refusal_in(),
             _ => panic!("functions.tsv: {}: unknown way {:?}", self.name, self.how),
+        };
+        let body = match self.how[..] {
+            ["set" | "none", ..] if self.is_accepted => format!(
+                "static SEEN: AtomicBool = AtomicBool::new(false); accepted::note(&SEEN, {:?}); {body}",
+                self.name
+            ),
+            _ => body,
         };
         let note = if self.note.is_empty() { "Kept without effect." } else { self.note };
         let used = |at: usize| {

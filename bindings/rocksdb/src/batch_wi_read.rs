@@ -9,7 +9,7 @@ use esker_c::ffi;
 use crate::access::{rocksdb_readoptions_t, rocksdb_writeoptions_t};
 use crate::batch_wi::{lock, rocksdb_writebatch_wi_t};
 use crate::db::rocksdb_column_family_handle_t;
-use crate::failure::{MERGE_IN_PROGRESS, kept};
+use crate::failure::{MERGE_IN_PROGRESS, kept, unless_refused};
 use crate::iter::rocksdb_iterator_t;
 use crate::options::rocksdb_options_t;
 use crate::overlay::Overlay;
@@ -209,7 +209,7 @@ fn over(
     base: Option<Box<rocksdb_iterator_t>>,
     family: u32,
 ) -> *mut rocksdb_iterator_t {
-    let made = esker_c::failure::attempt(|| {
+    let made = unless_refused(|| {
         let overlay = rocksdb_writebatch_wi_t::share(batch)?;
         there(base, "base iterator")?.walk?.over(overlay, family)
     });

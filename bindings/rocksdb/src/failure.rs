@@ -58,9 +58,10 @@ fn take_pending() -> Option<Failure> {
     PENDING.with_borrow_mut(Option::take)
 }
 
-/// Runs `body`, unless an earlier call of this thread was refused.
+/// Runs `body`, unless an earlier call of this thread was refused: the refusal is then its failure.
+/// For calls that report failures elsewhere than in one `errptr`.
 #[inline]
-fn run<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+pub fn unless_refused<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     if HAS_PENDING.get()
         && let Some(failure) = take_pending()
     {
@@ -78,7 +79,7 @@ pub unsafe fn kept<T>(
     errptr: Option<&mut *mut c_char>,
     body: impl FnOnce() -> Outcome<T>,
 ) -> Option<T> {
-    match run(body) {
+    match unless_refused(body) {
         Ok(value) => Some(value),
         Err(failure) => {
             // SAFETY: guaranteed by the caller.
@@ -137,20 +138,20 @@ mod tests {
     fn a_pending_refusal_fails_the_next_call_once() {
         pend(refusal("rocksdb_x", "Esker has no x"));
         pend(refusal("rocksdb_y", "Esker has no y"));
-        let failed = run(|| Ok(())).unwrap_err();
+        let failed = unless_refused(|| Ok(())).unwrap_err();
         assert_eq!(text_of(&failed), "Not implemented: rocksdb_x: Esker has no x");
-        assert!(run(|| Ok(())).is_ok());
+        assert!(unless_refused(|| Ok(())).is_ok());
     }
 
     #[test]
     fn a_panic_is_a_failure() {
-        let failed = run(|| -> Outcome<()> { panic!("of the test") }).unwrap_err();
+        let failed = unless_refused(|| -> Outcome<()> { panic!("of the test") }).unwrap_err();
         assert!(text_of(&failed).starts_with("IO error: a defect in Esker"));
     }
 
     #[test]
     fn a_quiet_failure_is_reported_later() {
         assert!(quiet(|| Err::<(), _>(Failure::invalid("bad"))).is_none());
-        assert_eq!(text_of(&run(|| Ok(())).unwrap_err()), "Invalid argument: bad");
+        assert_eq!(text_of(&unless_refused(|| Ok(())).unwrap_err()), "Invalid argument: bad");
     }
 }

@@ -10,7 +10,7 @@ use esker_c::own::iter::borrowed_ptr;
 
 use crate::access::rocksdb_readoptions_t;
 use crate::db::rocksdb_column_family_handle_t;
-use crate::failure::{kept, text_of};
+use crate::failure::{kept, text_of, unless_refused};
 use crate::merged::Merged;
 use crate::objects::Transform;
 use crate::overlay::Overlay;
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn rocksdb_create_iterator(
     db: Option<&rocksdb_t>,
     options: Option<&rocksdb_readoptions_t>,
 ) -> *mut rocksdb_iterator_t {
-    let made = attempt(|| {
+    let made = unless_refused(|| {
         // SAFETY: the caller meets RocksDB's contract for snapshots.
         unsafe { Walk::new(&rocksdb_t::open(db)?.default, options) }
     });
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn rocksdb_create_iterator_cf(
     options: Option<&rocksdb_readoptions_t>,
     family: Option<&rocksdb_column_family_handle_t>,
 ) -> *mut rocksdb_iterator_t {
-    let made = attempt(|| {
+    let made = unless_refused(|| {
         rocksdb_t::open(db)?;
         // SAFETY: the caller meets RocksDB's contract for snapshots.
         unsafe { Walk::new(rocksdb_column_family_handle_t::of(family)?, options) }

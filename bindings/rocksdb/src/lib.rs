@@ -29,6 +29,7 @@
 )]
 #![allow(non_camel_case_types, non_snake_case, reason = "the names are C's")]
 
+mod accepted;
 pub mod access;
 mod access_mode;
 pub mod backup;

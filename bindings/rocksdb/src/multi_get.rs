@@ -8,12 +8,12 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use esker::{ReadOptions, Slice, Snapshot};
-use esker_c::failure::{Failure, Outcome, attempt};
+use esker_c::failure::{Failure, Outcome};
 use esker_c::ffi;
 
 use crate::access::rocksdb_readoptions_t;
 use crate::db::rocksdb_column_family_handle_t;
-use crate::failure::text_of;
+use crate::failure::{text_of, unless_refused};
 use crate::iter::rocksdb_slice_t;
 use crate::read::{Value, rocksdb_pinnableslice_t};
 use crate::store::{Family, Store, rocksdb_t};
@@ -106,7 +106,7 @@ pub(crate) fn answer<V, G: Fn(usize, Outcome<Option<V>>)>(
     give: G,
     read: impl FnOnce(&G) -> Outcome<()>,
 ) {
-    if let Err(failure) = attempt(|| read(&give)) {
+    if let Err(failure) = unless_refused(|| read(&give)) {
         (0..count).for_each(|at| give(at, Err(failure.clone())));
     }
 }

@@ -10,16 +10,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_int;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use esker::follow::Follower;
+use esker::internals::note_in_log;
 use esker::{
     Batch, Db, KeyBounds, KeyOrder, Keyspace, MergeOperator, Options, Snapshot, WriteOptions,
 };
 use esker_bindings::calling::{self, Functions};
 use esker_c::failure::{Failure, Outcome, there};
 
+use crate::accepted;
 use crate::access_mode::Access;
 use crate::failure::{missing_is_invalid, read_only};
 use crate::held::{Held, Now};
@@ -100,6 +103,8 @@ pub struct Store {
     names: Mutex<BTreeSet<String>>,
     /// Names of the settings that have no effect.
     pub accepted: Vec<&'static str>,
+    /// Number of the process's accepted functions that the store's `LOG` has.
+    reported: AtomicUsize,
 }
 
 /// What a secondary instance follows.
@@ -209,8 +214,10 @@ impl Opening<'_> {
             access: self.access,
             names: Mutex::default(),
             accepted,
+            reported: AtomicUsize::new(0),
         });
         self.attach(&store);
+        store.report_accepted();
         Ok((store, families))
     }
 
@@ -276,7 +283,17 @@ impl Opening<'_> {
 impl Store {
     /// Closes the store for all handles, and returns errors of the close.
     pub fn close(&self) -> Outcome<()> {
+        self.report_accepted();
         Ok(Db::clone(&self.db()).close()?)
+    }
+
+    /// Writes the accepted functions that this process has called since the last report into the
+    /// store's `LOG`: at the opening, and at the close those of reads and writes.
+    fn report_accepted(&self) {
+        let (lines, next) = accepted::lines_from(self.reported.load(Ordering::Relaxed));
+        self.reported.store(next, Ordering::Relaxed);
+        let db = self.db();
+        lines.iter().for_each(|line| note_in_log(&db, line));
     }
 
     /// Returns the store; of a secondary instance, what it shows now.

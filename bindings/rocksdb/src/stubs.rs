@@ -6,12 +6,13 @@
 #![allow(clippy::too_many_lines, reason = "the code is generated")]
 
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::AtomicBool;
 
 use esker_c::callbacks::{State, esker_destructor_t};
 use esker_c::failure::{Failure, Outcome};
 
 use crate::failure::{kept, pend, refusal};
-use crate::settings;
+use crate::{accepted, settings};
 
 include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
 

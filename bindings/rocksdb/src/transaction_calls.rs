@@ -10,7 +10,7 @@ use crate::batch::rocksdb_writebatch_t;
 use crate::batch_wi::{lock, rocksdb_writebatch_wi_t};
 use crate::batch_wi_read::find_over;
 use crate::db::rocksdb_column_family_handle_t;
-use crate::failure::{kept, quiet};
+use crate::failure::{kept, quiet, unless_refused};
 use crate::iter::{Walk, rocksdb_iterator_t};
 use crate::multi_get::{Keys, Places, answer, families_of};
 use crate::read::{Value, give, rocksdb_pinnableslice_t};
@@ -556,7 +556,7 @@ pub unsafe extern "C" fn rocksdb_transaction_create_iterator(
     options: Read<'_>,
 ) -> *mut rocksdb_iterator_t {
     // SAFETY: the caller meets RocksDB's contract for snapshots.
-    rocksdb_iterator_t::give(attempt(|| unsafe { iterate(txn, options, None) }))
+    rocksdb_iterator_t::give(unless_refused(|| unsafe { iterate(txn, options, None) }))
 }
 
 /// Creates an iterator over a column family with the transaction's writes over it.
@@ -567,5 +567,5 @@ pub unsafe extern "C" fn rocksdb_transaction_create_iterator_cf(
     handle: Handle<'_>,
 ) -> *mut rocksdb_iterator_t {
     // SAFETY: the caller meets RocksDB's contract for snapshots.
-    rocksdb_iterator_t::give(attempt(|| unsafe { iterate(txn, options, Some(handle)) }))
+    rocksdb_iterator_t::give(unless_refused(|| unsafe { iterate(txn, options, Some(handle)) }))
 }

@@ -15,7 +15,7 @@ use crate::bytes::{Encoding, Form};
 use crate::commands::{
     apply, backup, bench, changes, checkpoint, compact, completions, delete, destroy, diff, doctor,
     dump, follow, fork, get, import, ingest, keyspace, lab, load, man, merge, options, put, rekey,
-    repair, restore, scan, shell, slot, stats, top, trace, tune, upgrade, verify,
+    repair, restore, rocksdb_report, scan, shell, slot, stats, top, trace, tune, upgrade, verify,
 };
 use crate::failure::Failure;
 use crate::keyspaces::{find, name_of};
@@ -330,6 +330,9 @@ pub enum Command {
     Trace(trace::TraceArgs),
     /// List the store's options
     Options(Opening<options::OptionsArgs>),
+    /// Show which of RocksDB's functions a program or a store uses, and which have no effect or fail
+    /// on Esker
+    RocksdbReport(Telling<rocksdb_report::RocksdbReportArgs>),
     /// Print shell completions
     Completions(completions::CompletionsArgs),
     /// Print a command's manual page

@@ -74,6 +74,7 @@ fn opens_stores(command: &Command) -> bool {
             | Command::Bench(_)
             | Command::Tune(_)
             | Command::Options(_)
+            | Command::RocksdbReport(_)
             | Command::Lab(_)
             | Command::Trace(_)
             | Command::Completions(_)
@@ -114,6 +115,9 @@ fn run(command: &Command) -> Result<u8, (Failure, bool)> {
         Command::Bench(of) => run_command(commands::bench::run, &of.args, of.global()),
         Command::Tune(of) => run_command(commands::tune::run, &of.args, of.global()),
         Command::Options(of) => run_command(commands::options::run, &of.args, of.global()),
+        Command::RocksdbReport(of) => {
+            run_command(commands::rocksdb_report::run, &of.args, of.global())
+        }
         Command::Lab(args) => {
             let json = args.json();
             commands::lab::run(args).map_err(|failure| (failure, json))

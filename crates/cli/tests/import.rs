@@ -2,6 +2,7 @@
 //! engines, the command must say so.
 
 mod common;
+mod rocksdb_store;
 
 use common::TestDir;
 use esker_lab::LabErrorKind;
@@ -107,4 +108,77 @@ fn rocksdb_store_is_copied_and_verified() {
     let json = dir.ok(&["import", "rocksdb", "rocks", "again", "--json"]);
     assert!(json.contains("\"name\":\"default\""), "{json}");
     dir.fails(&["import", "leveldb", "rocks", "third"], 2, "not a LevelDB directory");
+}
+
+/// Column families with merge operands, deletions and a range tombstone, in tables and in the log.
+#[test]
+fn column_families_with_merge_operands_are_resolved() {
+    let dir = TestDir::new();
+    let Some(path) = rocksdb_store::installed() else {
+        eprintln!("left out: RocksDB is not installed");
+        return;
+    };
+    rocksdb_store::create(&path, &dir.path("rocks"));
+    let out = dir.ok(&["import", "rocksdb", "rocks", "db"]);
+    assert!(out.starts_with("imported 2301 pairs in 3 keyspaces"), "{out}");
+    let get = |keyspace: &str, key: &str| dir.ok(&["get", "db", key, "--keyspace", keyspace]);
+    // Each counter got 1 three times, the last time in the log alone.
+    assert_eq!(get("counts", "key0007"), "\\x03\\x00\\x00\\x00\\x00\\x00\\x00\\x00\n");
+    assert_eq!(get("default", "key0000"), "value 0\n");
+    dir.fails(&["get", "db", "key0007"], 1, "not found");
+    dir.fails(&["get", "db", "key0150"], 1, "not found");
+    assert_eq!(get("plain", "k"), "v\n");
+    dir.ok(&["verify", "db"]);
+
+    // Without its OPTIONS files the store has operands whose operator nobody knows.
+    for entry in std::fs::read_dir(dir.path("rocks")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name().to_string_lossy().starts_with("OPTIONS") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    std::fs::write(dir.path("rocks").join("OPTIONS-000001"), "").unwrap();
+    let import = ["import", "rocksdb", "rocks", "again"];
+    dir.fails(&import, 4, "--merge-operator counts=NAME");
+    assert!(!dir.path("again").exists());
+    fn with<'a>(import: &[&'a str], operator: &'a str) -> Vec<&'a str> {
+        [import, &["--merge-operator", operator]].concat()
+    }
+    dir.fails(&with(&import, "count=uint64add"), 2, "the store has default, counts, plain");
+    // Some releases of RocksDB refuse an unknown operator, others open the store without one.
+    let ran = dir.run(&with(&import, "counts=unheard"));
+    assert!(ran.code != 0 && ran.err.contains("uint64add"), "{}", ran.err);
+    dir.fails(&with(&import, "uint64add"), 2, "expected FAMILY=OPERATOR");
+    let out = dir.ok(&with(&import, "counts=uint64add"));
+    assert!(out.starts_with("imported 2301 pairs in 3 keyspaces"), "{out}");
+}
+
+/// The names of functions, a program, and a store.
+#[test]
+fn rocksdb_report_says_what_is_accepted_and_refused() {
+    let dir = TestDir::new();
+    let report = ["rocksdb-report", "--functions", "open", "rocksdb_options_set_use_fsync"];
+    let out = dir.ok(&report);
+    assert!(out.starts_with("1 done, 1 accepted without effect, 0 refused\n"), "{out}");
+    assert!(out.contains("  rocksdb_options_set_use_fsync"), "{out}");
+    let json = dir.run(&["rocksdb-report", "--json", "--functions", "sst_file_manager_x"]);
+    assert_eq!(json.code, 1);
+    assert!(json.out.contains("\"unknown\":[\"rocksdb_sst_file_manager_x\"]"), "{}", json.out);
+    // The command itself calls no function of RocksDB's.
+    let program = assert_cmd::cargo::cargo_bin!("esker").display().to_string();
+    dir.fails(&["rocksdb-report", "--program", &program], 2, "calls no function of RocksDB");
+    dir.file("text", "no program");
+    dir.fails(&["rocksdb-report", "--program", "text"], 2, "expected an ELF program");
+    dir.fails(&["rocksdb-report", "--program", "none"], 4, "cannot read");
+    dir.fails(&["rocksdb-report", "text"], 2, "no store is here");
+    dir.ok(&["put", "db", "k", "v"]);
+    let out = dir.ok(&["rocksdb-report", "db"]);
+    assert!(out.starts_with("0 done, 0 accepted"), "{out}");
+    let log = dir.path("db").join("LOG");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let line = "2026-01-01T00:00:00Z rocksdb: accepted without effect: rocksdb_options_set_use_fsync, \
+                rocksdb_readoptions_set_readahead_size\n";
+    std::fs::write(&log, text + line).unwrap();
+    let out = dir.ok(&["rocksdb-report", "db"]);
+    assert!(out.starts_with("0 done, 2 accepted without effect"), "{out}");
 }

@@ -54,6 +54,14 @@ pub fn changes_with(db: &crate::Db, sequence: u64) -> crate::Result<crate::feed:
     crate::feed::Changes::with_batch_of(db, sequence)
 }
 
+/// Adds a line to the `LOG` of an open store: the time and `sentence`. A store without a `LOG`, or
+/// one that was opened for reading alone, ignores it.
+pub fn note_in_log(db: &crate::Db, sentence: &str) {
+    if let Some(log) = &db.inner.observers.info_log {
+        log.note(sentence);
+    }
+}
+
 /// Decodes the file `STATUS`. Returns `None` for other content.
 pub fn decode_status(bytes: &[u8]) -> Option<crate::report::LiveStatus> {
     crate::report::LiveStatus::decode(bytes)

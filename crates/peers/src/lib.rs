@@ -43,5 +43,6 @@ mod wiredtiger;
 pub mod ycsb;
 
 pub use bench::{config, engine_named, run};
+pub use install::rocksdb_installed;
 pub use leveldb::LevelDb;
-pub use rocksdb_families::RocksDbFamilies;
+pub use rocksdb_families::{FamilyOperator, RocksDbFamilies};

@@ -1,6 +1,12 @@
 //! A RocksDB store with all its column families, opened for reading.
 //!
-//! Nothing in the store's directory is changed. RocksDB replays the log into memory.
+//! Each column family is opened with the options that its newest OPTIONS file names, so that RocksDB
+//! resolves the operands of its own merge operators. Options that RocksDB does not know, such as the
+//! operator of a program, are left out, and a caller may name the operator of a family.
+//!
+//! Invariants:
+//! 1. Nothing in the store's directory is changed. RocksDB replays the log into memory.
+//! 2. Operands without their operator are an error, never a value.
 
 use std::ffi::{CStr, CString, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -30,7 +36,27 @@ functions! {
         column_family_handle_destroy: fn(Handle),
         create_iterator_cf: fn(Handle, Handle, Handle) -> Handle,
         readoptions_set_total_order_seek: fn(Handle, u8),
+        create_default_env: fn() -> Handle,
+        env_destroy: fn(Handle),
+        load_latest_options: fn(
+            *const c_char, Handle, bool, Handle, *mut Handle, *mut usize, *mut *mut *mut c_char,
+            *mut *mut Handle, ErrorText
+        ),
+        load_latest_options_destroy: fn(Handle, *mut *mut c_char, *mut Handle, usize),
+        get_options_from_string: fn(Handle, *const c_char, Handle, ErrorText),
     }
+}
+
+/// Bytes of the cache that RocksDB wants beside the options of a store.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// The merge operator of a column family, as RocksDB's option `merge_operator` names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FamilyOperator {
+    /// Name of the column family.
+    pub family: String,
+    /// Name of the operator, or `{id=NAME;option=value}`.
+    pub operator: String,
 }
 
 /// An open store.
@@ -46,9 +72,14 @@ pub struct RocksDbFamilies {
 
 impl RocksDbFamilies {
     /// Opens the store in `dir` for reading, through the installed RocksDB or the library at
-    /// `path`. A store with a comparator or a merge operator of a program cannot be read without
-    /// that program: RocksDB reports it here or while the pairs are read.
-    pub fn open(path: Option<&str>, dir: &Path) -> Result<RocksDbFamilies> {
+    /// `path`. `operators` replace those of the store's OPTIONS file. A store with a comparator or a
+    /// merge operator of a program cannot be read without that program: RocksDB reports it here or
+    /// while the pairs are read.
+    pub fn open(
+        path: Option<&str>,
+        dir: &Path,
+        operators: &[FamilyOperator],
+    ) -> Result<RocksDbFamilies> {
         let library = library(path)?;
         let common = Common::load(&library, "rocksdb_")?;
         let own = Families::load(&library, "rocksdb_")?;
@@ -66,7 +97,9 @@ impl RocksDbFamilies {
         };
         let names = names(&common, &own, options.handle, &dir)?;
         let starts: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-        let of_families = vec![options.handle; names.len()];
+        let loaded = Latest::load(&common, &own, &dir);
+        let set = with_operators(&common, &own, &names, (operators, loaded.as_ref(), &options))?;
+        let of_families: Vec<Handle> = set.iter().map(FamilyOptions::handle).collect();
         let mut handles: Vec<Handle> = vec![std::ptr::null_mut(); names.len()];
         let mut error: *mut c_char = std::ptr::null_mut();
         // SAFETY: each array has an item for each name; options and names live through the call.
@@ -104,6 +137,7 @@ impl RocksDbFamilies {
         // SAFETY: objects of an open store; the iterator is freed before the store.
         let iter = unsafe { create(self.db, self.read.handle, family.handle) };
         let walker = Walker::new(&self.common, ENGINE, iter);
+        let name = self.names.get(at).map_or("", String::as_str);
         // SAFETY: the iterator is alive.
         unsafe { (self.common.iter_seek_to_first)(walker.handle()) };
         while let Some((key, value)) = walker.pair() {
@@ -113,7 +147,139 @@ impl RocksDbFamilies {
             // SAFETY: the iterator is valid.
             unsafe { (self.common.iter_next)(walker.handle()) };
         }
-        walker.finish()
+        walker.finish().map_err(|error| with_advice(error, name))
+    }
+}
+
+/// Adds what to do to the error of operands whose operator is not known.
+fn with_advice(error: LabError, family: &str) -> LabError {
+    let text = error.to_string();
+    if !text.to_lowercase().contains("merge") {
+        return error;
+    }
+    LabError::engine(format!(
+        "{text}; the column family {family:?} has merge operands: name the operator that wrote them \
+         with --merge-operator {family}=NAME, such as uint64add or \
+         {{id=StringAppendOperator;delimiter=,}}"
+    ))
+}
+
+/// The options of a column family: of its own, or shared with others.
+enum FamilyOptions {
+    Own(Owned),
+    Shared(Handle),
+}
+
+impl FamilyOptions {
+    fn handle(&self) -> Handle {
+        match self {
+            FamilyOptions::Own(own) => own.handle,
+            FamilyOptions::Shared(handle) => *handle,
+        }
+    }
+}
+
+/// Returns the options of each column family. An operator for a family that does not exist, or that
+/// RocksDB does not know, is an error.
+fn with_operators(
+    common: &Common,
+    own: &Families,
+    names: &[CString],
+    (operators, latest, plain): (&[FamilyOperator], Option<&Latest>, &Owned),
+) -> Result<Vec<FamilyOptions>> {
+    let named = |family: &str| names.iter().any(|name| name.to_string_lossy() == family);
+    if let Some(unknown) = operators.iter().find(|given| !named(&given.family)) {
+        let known: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+        return Err(LabError::usage(format!(
+            "--merge-operator names the column family {:?}, and the store has {}",
+            unknown.family,
+            known.join(", ")
+        )));
+    }
+    let of_name = |name: &CString| {
+        let base = latest.and_then(|latest| latest.of(name)).unwrap_or(plain.handle);
+        let given = operators.iter().find(|given| given.family == name.to_string_lossy());
+        let Some(given) = given else { return Ok(FamilyOptions::Shared(base)) };
+        let text = CString::new(format!("merge_operator={}", given.operator))
+            .map_err(|_| LabError::usage("--merge-operator holds a zero byte"))?;
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: new options, freed with the result; the texts live through the call.
+        let made = unsafe {
+            let (handle, destroy) = ((common.options_create)(), common.options_destroy);
+            (own.get_options_from_string)(base, text.as_ptr(), handle, &raw mut error);
+            Owned { handle, destroy }
+        };
+        common.check(ENGINE, error).map_err(|error| {
+            LabError::usage(format!(
+                "--merge-operator {}={}: {error}; RocksDB's own are uint64add, put, max, bytesxor \
+                 and stringappend",
+                given.family, given.operator
+            ))
+        })?;
+        Ok(FamilyOptions::Own(made))
+    };
+    names.iter().map(of_name).collect()
+}
+
+/// The options of the store's newest OPTIONS file.
+struct Latest<'a> {
+    own: &'a Families,
+    options: Handle,
+    names: *mut *mut c_char,
+    of_families: *mut Handle,
+    count: usize,
+}
+
+impl<'a> Latest<'a> {
+    /// Reads the file. `None` if there is none, or if RocksDB cannot read it: the store then opens
+    /// with plain options.
+    fn load(common: &Common, own: &'a Families, dir: &CStr) -> Option<Latest<'a>> {
+        let (mut options, mut names) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (mut of_families, mut count) = (std::ptr::null_mut(), 0usize);
+        let mut error: *mut c_char = std::ptr::null_mut();
+        // SAFETY: new objects, which live through the call; the options keep their own reference to
+        // the cache.
+        unsafe {
+            let env = Owned { handle: (own.create_default_env)(), destroy: own.env_destroy };
+            let cache = (common.cache_create_lru)(CACHE_BYTES);
+            let cache = Owned { handle: cache, destroy: common.cache_destroy };
+            (own.load_latest_options)(
+                dir.as_ptr(),
+                env.handle,
+                true,
+                cache.handle,
+                &raw mut options,
+                &raw mut count,
+                &raw mut names,
+                &raw mut of_families,
+                &raw mut error,
+            );
+        }
+        common.check(ENGINE, error).ok()?;
+        Some(Latest { own, options, names, of_families, count })
+    }
+
+    /// Returns the options of a column family.
+    fn of(&self, name: &CStr) -> Option<Handle> {
+        // SAFETY: both lists have `count` items, and the names are C strings.
+        let place = |at: &usize| unsafe { CStr::from_ptr(*self.names.add(*at)) == name };
+        let found = (0..self.count).find(place);
+        // SAFETY: as above.
+        found.map(|at| unsafe { *self.of_families.add(at) })
+    }
+}
+
+impl Drop for Latest<'_> {
+    fn drop(&mut self) {
+        // SAFETY: objects of the same call, which no one uses any more.
+        unsafe {
+            (self.own.load_latest_options_destroy)(
+                self.options,
+                self.names,
+                self.of_families,
+                self.count,
+            );
+        }
     }
 }
 

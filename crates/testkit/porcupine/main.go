@@ -1,10 +1,12 @@
 // Command porcupine judges a history of plain operations: is each key a linearizable register?
 //
-// It reads lines of KEY PROCESS CALL END OUTCOME KIND NUMBER from the file that it is given:
+// It reads lines of KEY PROCESS CALL END OUTCOME KIND NUMBER EXPIRES from the file that it is given:
 //
 //	OUTCOME  o: the store acknowledged the operation; u: it took effect between CALL and END, or never
-//	KIND     put, get, delete, remove
-//	NUMBER   what was put or found, 0 for a missing key; for remove, 1 if the key existed
+//	KIND     put, get, delete, remove, expire
+//	NUMBER   what was put or found, 0 for a missing key; for remove, 1 if the key existed; for expire,
+//	         the session that begins: it ends each pair whose EXPIRES is not above it
+//	EXPIRES  the session at whose begin a put pair ends, 0 for none
 //
 // It prints a sentence. The exit code is 0 for a linearizable history, 1 for one that is not or whose
 // check took too long, and 2 if the history cannot be read.
@@ -33,59 +35,73 @@ const (
 	put kind = iota
 	get
 	remove
+	expire
 )
 
 // The input of an operation. A delete is a put of 0.
 type input struct {
 	kind    kind
 	number  int64
+	expires int64
 	unknown bool
 }
 
-// A step returns every state that can follow. A state is the number that a key holds.
+// The number that a key holds, 0 for a missing key, and the session at whose begin it ends, if not 0.
+type pair struct {
+	number  int64
+	expires int64
+}
+
+// A step returns every state that can follow. A state is a pair.
 func step(state, in, out interface{}) []interface{} {
-	held, op, found := state.(int64), in.(input), out.(int64)
+	held, op, found := state.(pair), in.(input), out.(int64)
 	switch op.kind {
 	case get:
-		if held == found {
+		if held.number == found {
 			return []interface{}{held}
 		}
 	case put:
-		if op.unknown && held != op.number {
-			return []interface{}{held, op.number}
+		next := pair{op.number, op.expires}
+		if op.unknown && held != next {
+			return []interface{}{held, next}
 		}
-		return []interface{}{op.number}
+		return []interface{}{next}
 	case remove:
-		if op.unknown && held != 0 {
-			return []interface{}{held, int64(0)}
+		if op.unknown && held.number != 0 {
+			return []interface{}{held, pair{}}
 		}
-		if op.unknown || (held != 0) == (found == 1) {
-			return []interface{}{int64(0)}
+		if op.unknown || (held.number != 0) == (found == 1) {
+			return []interface{}{pair{}}
 		}
+	case expire:
+		if held.expires != 0 && held.expires <= op.number {
+			return []interface{}{pair{}}
+		}
+		return []interface{}{held}
 	}
 	return nil
 }
 
 var register = porcupine.NondeterministicModel{
-	Init: func() []interface{} { return []interface{}{int64(0)} },
+	Init: func() []interface{} { return []interface{}{pair{}} },
 	Step: step,
 }
 
 func parse(line string) (string, porcupine.Operation, error) {
 	none := porcupine.Operation{}
 	words := strings.Fields(line)
-	if len(words) != 7 {
-		return "", none, fmt.Errorf("expected 7 words, found %d", len(words))
+	if len(words) != 8 {
+		return "", none, fmt.Errorf("expected 8 words, found %d", len(words))
 	}
-	var numbers [4]int64
-	for at, word := range []string{words[1], words[2], words[3], words[6]} {
+	var numbers [5]int64
+	for at, word := range []string{words[1], words[2], words[3], words[6], words[7]} {
 		number, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
 			return "", none, err
 		}
 		numbers[at] = number
 	}
-	in := input{number: numbers[3], unknown: words[4] == "u"}
+	in := input{number: numbers[3], expires: numbers[4], unknown: words[4] == "u"}
 	switch words[5] {
 	case "put":
 		in.kind = put
@@ -95,6 +111,8 @@ func parse(line string) (string, porcupine.Operation, error) {
 		in.kind, in.number = put, 0
 	case "remove":
 		in.kind = remove
+	case "expire":
+		in.kind = expire
 	default:
 		return "", none, fmt.Errorf("unknown operation %q", words[5])
 	}
@@ -147,7 +165,7 @@ func excerpt(operations []porcupine.Operation, info porcupine.LinearizationInfo)
 	var text strings.Builder
 	for _, op := range operations[first:last] {
 		in := op.Input.(input)
-		word := [...]string{"put", "get", "remove"}[in.kind]
+		word := [...]string{"put", "get", "remove", "expire"}[in.kind]
 		fmt.Fprintf(&text, "\n  process %d, %d to %d: %s %d", op.ClientId, op.Call, op.Return, word,
 			op.Output)
 		if in.unknown {

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use esker::internals::{DEFAULT_KEYSPACE, checksum, foreign};
 use esker::{Batch, Db, ErrorKind, Keyspace, KeyspaceOptions, WriteOptions};
 use esker_lab::target::{Direction, VisitPair};
-use esker_peers::{LevelDb, RocksDbFamilies};
+use esker_peers::{FamilyOperator, LevelDb, RocksDbFamilies};
 use serde_json::json;
 
 use super::{counted, print};
@@ -50,6 +50,20 @@ pub struct ImportArgs {
     /// Engine's shared library [default: the installed one]
     #[arg(long, value_name = "PATH")]
     library: Option<String>,
+    /// RocksDB: merge operator of a column family, if the store's OPTIONS file does not name one of
+    /// RocksDB's own; may be repeated
+    #[arg(long, value_name = "FAMILY=OPERATOR", value_parser = operator)]
+    merge_operator: Vec<FamilyOperator>,
+}
+
+/// Parses `FAMILY=OPERATOR`. The operator may contain `=`.
+fn operator(text: &str) -> Result<FamilyOperator, String> {
+    match text.split_once('=') {
+        Some((family, operator)) if !family.is_empty() && !operator.is_empty() => {
+            Ok(FamilyOperator { family: family.into(), operator: operator.into() })
+        }
+        _ => Err("expected FAMILY=OPERATOR, such as default=uint64add".into()),
+    }
 }
 
 /// Totals of a scan over all pairs: equal for the same pairs in the same order.
@@ -78,6 +92,9 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
     let started = Instant::now();
     let imported = match args.engine {
         Engine::Leveldb => {
+            if !args.merge_operator.is_empty() {
+                return Err(Failure::usage("--merge-operator: LevelDB has no merge operators"));
+            }
             check_source(&args.source, foreign::LEVELDB)?;
             let leveldb = LevelDb::load("LevelDB", library)?;
             let source = leveldb.open_as_it_is(&args.source)?;
@@ -88,7 +105,7 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
         }
         Engine::Rocksdb => {
             check_source(&args.source, foreign::ROCKSDB)?;
-            let source = RocksDbFamilies::open(library, &args.source)?;
+            let source = RocksDbFamilies::open(library, &args.source, &args.merge_operator)?;
             import(args, global, |db| {
                 let names = source.names().iter().enumerate();
                 let copied = names.map(|(at, name)| {

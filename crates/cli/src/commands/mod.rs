@@ -29,6 +29,7 @@ pub mod put;
 pub mod rekey;
 pub mod repair;
 pub mod restore;
+pub mod rocksdb_report;
 pub mod scan;
 pub mod shell;
 pub mod slot;

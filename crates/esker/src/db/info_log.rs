@@ -67,6 +67,13 @@ impl InfoLog {
         }
     }
 
+    /// Adds a line: the time and `sentence`.
+    pub fn note(&self, sentence: &str) {
+        let mut text = String::new();
+        push_line(&mut text, SystemTime::now(), sentence);
+        self.append(&text, 1);
+    }
+
     /// Ends the log. Later lines are lost.
     pub fn end(&self) {
         self.state.lock().ended = true;

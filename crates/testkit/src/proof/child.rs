@@ -161,7 +161,16 @@ impl Child {
         let sync_one_in = if params.end == End::Syncs { 10 } else { 100 };
         if params.subject == Subject::Plain {
             let (store, plant) = (session.store, params.plant);
-            let mut worker = plain::Worker { store, plant, rng, recorder, old: None, sync_one_in };
+            let (session_id, old) = (params.session(session.number), None);
+            let mut worker = plain::Worker {
+                store,
+                plant,
+                session: session_id,
+                rng,
+                recorder,
+                old,
+                sync_one_in,
+            };
             let done = recent.iter().try_for_each(|key| worker.read(*key));
             let done = done.and_then(|()| self.repeat(session, |n| worker.one(n)));
             worker.recorder.flush().expect("record events");

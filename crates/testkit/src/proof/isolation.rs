@@ -131,6 +131,8 @@ fn element_of_nobody(history: &adya::History) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     fn event(process: u64, call: u64, end: u64, asked: &str, answer: &str) -> Event {
@@ -140,7 +142,10 @@ mod tests {
     }
 
     fn findings(events: Vec<Event>, subject: Subject) -> Vec<String> {
-        let name = format!("esker-isolation-{}-{:?}", std::process::id(), events.len());
+        // Tests of this process judge at the same time.
+        static FILES: AtomicU64 = AtomicU64::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("esker-isolation-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name).with_extension(subject.name());
         let history = History { events, clock: 100, sessions: 1 };
         let verdict = judge(&history, subject, &path).unwrap();

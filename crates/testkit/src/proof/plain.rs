@@ -1,13 +1,15 @@
 //! The workload of plain operations on single keys: put, get, delete and remove.
 //!
-//! An operation is recorded as `put KEY NUMBER`, `get KEY`, `delete KEY` or `remove KEY`, and its
-//! answer as the number found, 0 for a key that does not exist; for `remove` as 1 or 0.
+//! An operation is recorded as `put KEY NUMBER`, `expiring KEY NUMBER SESSION`, `get KEY`, `delete
+//! KEY` or `remove KEY`. A pair that expires does not exist from that session on. The answer is recorded as the number found, 0 for a key that does not exist; for `remove` as 1 or 0.
 //!
 //! Invariants: a number is put at most once in a history, and is not 0.
 
-use esker::{Durability, ReadOptions, Result, Snapshot, WriteOptions};
+use std::time::Duration;
 
-use super::plan::{Plant, Subject};
+use esker::{Batch, Durability, ReadOptions, Result, Snapshot, WriteOptions};
+
+use super::plan::{Plant, Subject, session_ms};
 use super::record::{Outcome, Recorder};
 use super::store::{Place, Store, decode, encode, value_key};
 use crate::rng::SplitMix64;
@@ -18,6 +20,8 @@ pub struct Worker<'a> {
     pub store: &'a Store,
     /// The planted bug.
     pub plant: Plant,
+    /// The number of the session in the history.
+    pub session: u64,
     /// The source of the thread's choices.
     pub rng: SplitMix64,
     /// The thread's events.
@@ -73,9 +77,24 @@ impl Worker<'_> {
         let number = self.recorder.number();
         let value = encode(&[number], &mut self.rng);
         let unlogged = self.plant == Plant::LostWrite && self.rng.chance(10);
-        self.change(key, &format!("put {key} {number}"), |keyspace, name, options| {
+        let expires = self.rng.chance(4).then(|| self.session + 1 + self.rng.below(3));
+        let asked = match expires {
+            Some(session) => format!("expiring {key} {number} {session}"),
+            None => format!("put {key} {number}"),
+        };
+        let loses_expiry = self.plant == Plant::ResurrectedExpiry && self.rng.chance(10);
+        let stored = expires.filter(|_| !loses_expiry);
+        let ttl =
+            stored.map(|end| Duration::from_millis(session_ms(end) - session_ms(self.session)));
+        let db = self.store.db.clone();
+        self.change(key, &asked, |keyspace, name, options| {
             let options = if unlogged { &WriteOptions::NONE } else { options };
-            keyspace.put_with(name, &value, options).map(|()| String::new())
+            let mut batch = Batch::new();
+            match ttl {
+                Some(ttl) => batch.put_with_ttl_in(keyspace, name, &value, ttl),
+                None => batch.put_in(keyspace, name, &value),
+            };
+            db.write_with(&batch, options).map(|()| String::new())
         })
     }
 

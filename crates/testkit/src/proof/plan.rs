@@ -8,6 +8,7 @@
 //!   last one has used.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use esker::{Options, Policy};
 
@@ -91,11 +92,13 @@ pub enum Plant {
     StaleRead,
     /// One plain put in ten is not logged, so a death loses it.
     LostWrite,
+    /// One plain put in ten that expires is stored without its expiry.
+    ResurrectedExpiry,
 }
 
 impl Plant {
     /// Every bug.
-    pub const BUGS: [Plant; 7] = [
+    pub const BUGS: [Plant; 8] = [
         Plant::LostUpdate,
         Plant::WriteSkew,
         Plant::ReadSkew,
@@ -103,6 +106,7 @@ impl Plant {
         Plant::TornBatch,
         Plant::StaleRead,
         Plant::LostWrite,
+        Plant::ResurrectedExpiry,
     ];
 
     /// Returns the name on the command line and in tables.
@@ -116,6 +120,7 @@ impl Plant {
             Plant::TornBatch => "torn-batch",
             Plant::StaleRead => "stale-read",
             Plant::LostWrite => "lost-write",
+            Plant::ResurrectedExpiry => "resurrected-expiry",
         }
     }
 
@@ -126,7 +131,7 @@ impl Plant {
                 Subject::Snapshot
             }
             Plant::WriteSkew | Plant::Phantom => Subject::Serializable,
-            Plant::StaleRead | Plant::LostWrite => Subject::Plain,
+            Plant::StaleRead | Plant::LostWrite | Plant::ResurrectedExpiry => Subject::Plain,
         }
     }
 
@@ -139,7 +144,7 @@ impl Plant {
             Plant::LostUpdate => &["lost-update", "incompatible-order"],
             Plant::ReadSkew | Plant::TornBatch => &["G-single"],
             Plant::WriteSkew | Plant::Phantom => &["G2-item"],
-            Plant::StaleRead | Plant::LostWrite => &["not linearizable"],
+            Plant::StaleRead | Plant::LostWrite | Plant::ResurrectedExpiry => &["not linearizable"],
         }
     }
 }
@@ -229,9 +234,29 @@ impl ChildParams {
         })
     }
 
+    /// Returns the number of a session in the history.
+    pub fn session(&self, number: u64) -> u64 {
+        self.round * SESSIONS_MAX + number
+    }
+
     /// Returns the number of a process in the history: one thread of one session of one child.
     pub fn process(&self, session: u64, thread: u64) -> u64 {
-        (self.round * SESSIONS_MAX + session) * THREADS_MAX + thread
+        self.session(session) * THREADS_MAX + thread
+    }
+}
+
+/// Returns the time that the store's clock shows during a session. Time passes between sessions alone,
+/// so that a pair expires when no operation runs.
+pub fn session_ms(session: u64) -> u64 {
+    1_700_000_000_000 + 1000 * session
+}
+
+/// A clock that shows the time of a session.
+struct SessionClock(u64);
+
+impl esker::Clock for SessionClock {
+    fn now_ms(&self) -> u64 {
+        session_ms(self.0)
     }
 }
 
@@ -247,6 +272,7 @@ pub fn session_options(seed: u64, round: u64, session: u64) -> Options {
     options.memtable_size_bytes = Some(sizes[rng.below(4) as usize]);
     options.file_size_max_bytes = 64 << 10;
     options.guard_size_max_bytes = 128 << 10;
+    options.clock = Some(Arc::new(SessionClock(round * SESSIONS_MAX + session)));
     options
 }
 

@@ -4,6 +4,9 @@ turn, kills them with SIGKILL, and checks that every acknowledged text (sonic-se
 committed block (cometbft) is still there. Prints a table of medians over the rounds. The engine that
 is first alternates.
 
+Each leg has two kills: one at a random moment of its writes, after which the rest of the leg is
+written, and one after them.
+
 cometbft gets a fixed number of transactions in each leg, from SENDERS threads with an HTTP connection
 each, which POST JSON-RPC batches of BATCH calls of broadcast_tx_sync. What a full mempool refuses is
 sent again after a short wait. A leg ends when all of its transactions are in blocks.
@@ -89,6 +92,20 @@ class Process:
         """Adds the bytes written since the start: once in each life, before the checks."""
         self.written += self.sample()
 
+    def kill_within(self, least, most):
+        """Kills the program from another thread, after a random number of seconds."""
+        child = self.child
+
+        def strike():
+            time.sleep(random.uniform(least, most))
+            self.count_written()
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+
+        striker = threading.Thread(target=strike)
+        striker.start()
+        return striker
+
     def kill(self):
         if self.child is not None and self.child.poll() is None:
             self.sample()
@@ -167,22 +184,24 @@ graph.consolidate_after = 180
 
     def run(self):
         pushed, pauses = 0, []
-        push_seconds = restart_seconds = query_seconds = 0.0
+        restart_seconds = query_seconds = 0.0
         per_leg = self.options.pushes // self.legs
-        queries = 0
-        for _ in range(self.legs):
+        queries = struck = 0
+        for leg in range(1, self.legs + 1):
             self.start()
-            stream = self.connect("ingest")
-            for number in range(pushed, pushed + per_leg):
-                line = f'PUSH texts all object{number} "{" ".join(self.text(number))}" LANG(none)\n'
-                start = time.perf_counter()
-                answer = self.ask(stream, line)
-                took = time.perf_counter() - start
-                push_seconds += took
-                pauses.append(took)
-                if answer != "OK":
-                    fail(f"sonic-server: {answer!r} to a push")
-            pushed += per_leg
+            expected = (per_leg * leg - pushed) / self.options.speed
+            striker = self.process.kill_within(0.2 * expected, 0.8 * expected)
+            before = pushed
+            pushed = self.push(pushed, per_leg * leg, pauses)
+            striker.join()
+            struck += pushed < per_leg * leg
+            self.start()
+            # The text whose push had no answer may be there, and is pushed again.
+            self.check(pushed)
+            pushed = self.push(pushed, per_leg * leg, pauses)
+            if pushed < per_leg * leg:
+                fail("sonic-server: it ended by itself; its log says why")
+            self.options.speed = max(100, (pushed - before) / sum(pauses[before:]))
             self.process.count_written()
             self.process.kill()
             start = time.perf_counter()
@@ -196,12 +215,35 @@ graph.consolidate_after = 180
             query_seconds += seconds
             queries += count
             self.process.kill()
+        if struck == 0:
+            fail("sonic-server: no kill came during a push; more --pushes")
+        push_seconds = sum(pauses)
         return [
             ("texts pushed/s", pushed / push_seconds, "{:,.0f}"),
+            ("kills during pushes", struck, "{:.0f}"),
             ("longest push, ms", max(pauses) * 1e3, "{:.1f}"),
             ("queries/s", queries / query_seconds, "{:,.0f}"),
             ("time to open after a kill, s", restart_seconds / self.legs, "{:.2f}"),
         ]
+
+    def push(self, first, end, pauses):
+        """Pushes texts until the end, or until the server is killed. Returns the number that were
+        acknowledged, and adds the time of each to `pauses`."""
+        stream = self.connect("ingest")
+        for number in range(first, end):
+            line = f'PUSH texts all object{number} "{" ".join(self.text(number))}" LANG(none)\n'
+            start = time.perf_counter()
+            try:
+                answer = self.ask(stream, line)
+            except OSError:
+                return number
+            took = time.perf_counter() - start
+            if answer == "":
+                return number
+            if answer != "OK":
+                fail(f"sonic-server: {answer!r} to a push")
+            pauses.append(took)
+        return end
 
     def check(self, pushed):
         """Every object has its terms: counted by the server from its store."""
@@ -279,6 +321,8 @@ class Comet:
         self.connection = None
         self.lock = threading.Lock()
         self.taken = 0
+        # Whether a kill is due: calls may fail.
+        self.struck = False
 
     def call(self, path):
         if self.connection is None:
@@ -302,7 +346,15 @@ class Comet:
         self.process.wait_until(lambda: self.height() >= 0)
 
     def send(self, transactions):
-        """Sends transactions (in base64) until the mempool has taken all of them."""
+        """Sends transactions (in base64) until the mempool has taken all of them, or the node is
+        killed."""
+        try:
+            self.send_all(transactions)
+        except (OSError, http.client.HTTPException):
+            if not self.struck:
+                raise
+
+    def send_all(self, transactions):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         waiting = list(transactions)
         while waiting:
@@ -340,6 +392,36 @@ class Comet:
             raise
         metas = answer["block_metas"]
         return [(int(meta["header"]["height"]), int(meta["num_txs"])) for meta in metas]
+
+    def interrupted(self, transactions, height):
+        """Sends transactions until the node is killed. Returns the height of the last block that was
+        seen before."""
+        self.taken, self.struck = 0, True
+        expected = len(transactions) / self.options.rate
+        striker = self.process.kill_within(0.2 * expected, 0.6 * expected)
+        with ThreadPoolExecutor(SENDERS) as pool:
+            senders = [pool.submit(self.send, transactions[at::SENDERS]) for at in range(SENDERS)]
+            while striker.is_alive():
+                try:
+                    height = max([height] + [at for at, _ in self.new_blocks(height)])
+                except (OSError, http.client.HTTPException):
+                    break
+                time.sleep(0.005)
+            striker.join()
+            for sender in senders:
+                sender.result()
+        self.struck = False
+        return height
+
+    def settled(self):
+        """The height when no block has been added for two seconds: a proposal that the kill
+        interrupted is repeated."""
+        height, since = self.height(), time.monotonic()
+        while time.monotonic() - since < 2:
+            time.sleep(0.05)
+            if self.height() != height:
+                height, since = self.height(), time.monotonic()
+        return height
 
     def commit(self, transactions, height):
         """Sends transactions, and waits until the blocks after a height have as many. Returns the last
@@ -402,6 +484,7 @@ class Comet:
 
     def run(self):
         known, sent, full = {}, [], 0
+        struck = committed = 0
         seconds = restart_seconds = longest = 0.0
         for _ in range(self.legs):
             self.start()
@@ -409,9 +492,25 @@ class Comet:
                 base64.b64encode(f"k{at}={at:0200d}".encode()).decode()
                 for at in range(len(sent), len(sent) + self.options.transactions)
             ]
-            height, took, pause = self.commit(next_ones, len(known))
+            seen = self.interrupted(next_ones, len(known))
+            self.start()
+            height = self.settled()
+            if height < seen:
+                fail(f"cometbft: block {seen} was there before a kill, and {height} is the last after")
+            found = self.blocks(1, height)
+            if lost := [at for at in known if found.get(at) != known[at]]:
+                fail(f"cometbft: blocks {lost} are lost or differ after a kill")
+            early = {each for at in found if at not in known for each in found[at][0]}
+            if extra := early - set(next_ones):
+                fail(f"cometbft: {len(extra)} transactions in blocks were never sent")
+            known = found
+            struck += 0 < len(early) < len(next_ones)
+            rest = [each for each in next_ones if each not in early]
+            height, took, pause = self.commit(rest, len(known))
+            self.options.rate = max(100, len(rest) / took)
             self.process.count_written()
             sent += next_ones
+            committed += len(rest)
             seconds += took
             longest = max(longest, pause)
             known |= self.blocks(len(known) + 1, height)
@@ -428,9 +527,12 @@ class Comet:
             known = found
             full = sum(bool(transactions) for transactions, _ in known.values())
             self.process.kill()
+        if struck == 0:
+            fail("cometbft: no kill came between commits; more --transactions")
         opens = "time to open after a kill, with the replay of all blocks into the application in memory, s"
         return [
-            ("transactions committed/s", len(sent) / seconds, "{:,.0f}"),
+            ("transactions committed/s", committed / seconds, "{:,.0f}"),
+            ("kills between commits", struck, "{:.0f}"),
             ("transactions in a block", len(sent) / full, "{:,.0f}"),
             ("longest time without a block, transactions waiting, ms", longest * 1e3, "{:.0f}"),
             (opens, restart_seconds / self.legs, "{:.2f}"),
@@ -462,8 +564,10 @@ def main():
     parser.add_argument("--sonic", help="the program sonic")
     parser.add_argument("--comet", help="the program cometbft")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--pushes", type=int, default=80_000, help="texts that sonic gets")
-    parser.add_argument("--transactions", type=int, default=20_000, help="of each of three legs")
+    parser.add_argument("--pushes", type=int, default=240_000, help="texts that sonic gets")
+    parser.add_argument("--transactions", type=int, default=120_000, help="of each of three legs")
+    # What the programs do in a second, until a leg has told.
+    parser.set_defaults(speed=4000, rate=12000)
     options = parser.parse_args()
     apps = [app for app, path in [(Sonic, options.sonic), (Comet, options.comet)] if path]
     rows = {}

@@ -122,7 +122,7 @@ impl Tuner<'_> {
         let (mut all, mut trials) = (vec![Known::default()], Vec::new());
         let mut since_better = 0;
         while trials.len() < self.plan.trials && self.seconds < schedule.search_end {
-            if since_better >= PATIENCE && !search.has_starts() {
+            if since_better >= PATIENCE && !search.has_planned(&incumbent.setting) {
                 break;
             }
             let Some(setting) = search.next(&incumbent.setting) else { break };

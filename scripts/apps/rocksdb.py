@@ -564,8 +564,8 @@ def main():
     parser.add_argument("--sonic", help="the program sonic")
     parser.add_argument("--comet", help="the program cometbft")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--pushes", type=int, default=240_000, help="texts that sonic gets")
-    parser.add_argument("--transactions", type=int, default=120_000, help="of each of three legs")
+    parser.add_argument("--pushes", type=int, default=160_000, help="texts that sonic gets")
+    parser.add_argument("--transactions", type=int, default=60_000, help="of each of three legs")
     # What the programs do in a second, until a leg has told.
     parser.set_defaults(speed=4000, rate=12000)
     options = parser.parse_args()

@@ -4,7 +4,7 @@
 .PHONY: proof kills feedkills separated powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
-.PHONY: gotest go-bench go-module crates
+.PHONY: gotest go-asan go-bench go-module crates
 .PHONY: nodetest node-bench node-ecosystem npm-pack
 .PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
 .PHONY: pybench manylinux sdist format-check
@@ -172,6 +172,9 @@ gotest: ## the Go package's tests, and those of three other projects over it
 
 go-module: ## the Go module in an empty folder with libesker.a, and a program that uses it
 	GO=must scripts/go.sh module
+
+go-asan: ## the Go package's tests under the C compiler's AddressSanitizer
+	GO=must scripts/go.sh asan
 
 go-bench: ## calls of the Go package beside C and goleveldb
 	GO=must scripts/go.sh bench

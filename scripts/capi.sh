@@ -172,11 +172,11 @@ check_exports
 compare_abi
 valgrind=$(command -v valgrind || true)
 [ -n "$valgrind" ] || echo "capi: skipped valgrind: it is not installed (apt install valgrind)" >&2
-for name in esker feed encryption follower closing; do
+for name in esker feed wire encryption follower closing; do
     program "bindings/c/tests/$name.c" -L"$out" -lesker -lpthread
     program "bindings/c/tests/$name.c" "${static[@]}"
     case "${valgrind:+$name}" in
-    esker | feed | encryption) under_valgrind "$name.c" ;;
+    esker | feed | wire | encryption) under_valgrind "$name.c" ;;
     esac
 done
 for example in bindings/c/examples/*.c; do

@@ -6,6 +6,8 @@
 #   scripts/go.sh short   the same without cometbft-db
 #   scripts/go.sh module  the module alone: its tracked files and libesker.a are copied to an empty
 #                         folder, and a program that names only that folder is built and run
+#   scripts/go.sh asan    its tests under the C compiler's AddressSanitizer, which sees the memory that
+#                         the package and the library give each other, and what leaks
 #   scripts/go.sh bench   a call beside the same call in C, and beside goleveldb
 #   scripts/go.sh go …    the go command, with the library's place in its environment
 #
@@ -134,6 +136,18 @@ test_all() {
     go_in "$place/cometbft" test -count=1 ./...
 }
 
+# Runs the tests under AddressSanitizer. Memory of malloc is checked in the static library too, though
+# its code is not built with the sanitizer: a buffer that Go frees twice or uses after, or leaks.
+test_asan() {
+    local cc=${CC:-gcc}
+    echo 'int main(void) { return 0; }' |
+        "$cc" -fsanitize=address -x c - -o /dev/null 2>/dev/null ||
+        skip "$cc has no AddressSanitizer"
+    # Go's own handlers of signals are those that run.
+    CC=$cc ASAN_OPTIONS="handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1:$ASAN_OPTIONS" \
+        go_in bindings/go test -count=1 -asan "$@" ./...
+}
+
 what=${1:-test}
 shift || true
 find_go
@@ -145,10 +159,11 @@ if [ "${BUILD:-yes}" != no ]; then scripts/capi.sh; fi
 case "$what" in
 test | short) test_all "$what" ;;
 module) module ;;
+asan) ASAN_OPTIONS=${ASAN_OPTIONS:-} test_asan "$@" ;;
 bench) go_in bindings/go/bench run . "$@" ;;
 go) go_in "${FOLDER:-bindings/go}" "$@" ;;
 *)
-    echo "usage: scripts/go.sh [test|short|module|bench|go …]" >&2
+    echo "usage: scripts/go.sh [test|short|module|asan|bench|go …]" >&2
     exit 2
     ;;
 esac

@@ -36,6 +36,8 @@ const SOURCES: &[&str] = &[
     "own/follower.rs",
     "own/stream.rs",
     "own/inspect.rs",
+    "own/wire.rs",
+    "own/reports.rs",
 ];
 
 const INTRODUCTION: &str = "\
@@ -58,7 +60,7 @@ const INTRODUCTION: &str = "\
  *     NULL. Otherwise *message must be NULL or a text from an earlier call. Only a failure sets it,
  *     to a message that is freed with esker_free. A missing key is not a failure.
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
- *     crash. In a forked child, reads, writes and closes of the parent's store fail with
+ *     crash. In a forked child, reads, writes, snapshots and closes of the parent's store fail with
  *     ESKER_CLOSED. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot, a keyspace and a follower; options,

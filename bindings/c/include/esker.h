@@ -17,7 +17,7 @@
  *     NULL. Otherwise *message must be NULL or a text from an earlier call. Only a failure sets it,
  *     to a message that is freed with esker_free. A missing key is not a failure.
  *  5. A NULL handle or a closed store is a failure (ESKER_INVALID_ARGUMENT, ESKER_CLOSED), never a
- *     crash. In a forked child, reads, writes and closes of the parent's store fail with
+ *     crash. In a forked child, reads, writes, snapshots and closes of the parent's store fail with
  *     ESKER_CLOSED. A freed handle must not be used.
  *
  * Threads: a store may be used by many threads at once, as may a snapshot, a keyspace and a follower; options,
@@ -249,8 +249,34 @@
 // Length of a master key, in bytes.
 #define ESKER_KEY_BYTES 32
 
+// Item of a stream: the end. Nothing follows.
+#define ESKER_STREAM_END 0
+
+// Item of a stream: a batch, or a part of one.
+#define ESKER_STREAM_BATCH 1
+
+// Item of a stream: the sender has nothing new.
+#define ESKER_STREAM_ALIVE 2
+
+// Item of a stream: the content of the sender's store begins, or a part of it.
+#define ESKER_STREAM_CONTENT 3
+
+// Item of a stream: the content of the sender's store is complete.
+#define ESKER_STREAM_CONTENT_END 4
+
+// Item of a stream: one that this version of the interface has no number for.
+#define ESKER_STREAM_OTHER 5
+
+// Reads such bytes and applies them to another store. It may be used by one thread at a time, and
+// freed before or after the store.
+typedef struct esker_applier_t esker_applier_t;
+
 // Operations applied atomically. A batch may be used by one thread at a time.
 typedef struct esker_batch_t esker_batch_t;
+
+// Writes the changes of a store as bytes. It may be used by one thread at a time, and freed before or
+// after the store.
+typedef struct esker_change_writer_t esker_change_writer_t;
 
 // The change feed of a store from a position on. It may be used by one thread at a time, and freed
 // before or after the store.
@@ -757,6 +783,50 @@ typedef struct {
 // Receives the description of an option: state, option.
 typedef void (*esker_visit_option_t)(void*, const esker_option_t*);
 
+// Takes bytes: state, the bytes and their number. Returns 0 if it took all, and any other number if
+// it failed.
+typedef int32_t (*esker_write_bytes_t)(void*, const uint8_t*, size_t);
+
+// Hears how far a verification is: state, bytes read, and bytes of all files. The last is an estimate.
+typedef void (*esker_progress_t)(void*, uint64_t, uint64_t);
+
+// What a verification has read. Later versions may add fields at the end.
+typedef struct {
+  // Format version of the store.
+  uint32_t format_version;
+  // Number of files with problems.
+  uint32_t problems;
+  // Number of table files.
+  uint64_t files;
+  // Number of value files.
+  uint64_t value_files;
+  // Number of logs.
+  uint64_t logs;
+  // Bytes of tables, value files, logs and the manifest.
+  uint64_t bytes;
+  // Number of entries in tables, with old versions and tombstones.
+  uint64_t entries;
+  // Number of range tombstones in tables.
+  uint64_t range_deletes;
+} esker_verify_report_t;
+
+// What a repair has read and kept. Later versions may add fields at the end.
+typedef struct {
+  // 1 if the manifest was readable, or 0. Only the manifest says which tables are valid and in
+  // which order.
+  uint8_t manifest_readable;
+  // Number of sentences in `*lost`.
+  uint32_t losses;
+  // Number of tables read.
+  uint64_t tables;
+  // Number of logs read.
+  uint64_t logs;
+  // Number of pairs in the repaired store.
+  uint64_t pairs;
+  // Maximum number of entries in memory at once.
+  uint64_t entries_held_max;
+} esker_repair_report_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1233,6 +1303,17 @@ int32_t esker_iter_create(const esker_db_t *db,
                           esker_iter_t **iter,
                           char **message);
 
+// Does the same as `esker_iter_create`, over the keys that start with `prefix`; all keys if it is
+// empty. Fails with `ESKER_INVALID_ARGUMENT` under a key order of the program, which need not keep such
+// keys together.
+int32_t esker_iter_create_prefix(const esker_db_t *db,
+                                 const esker_snapshot_t *snapshot,
+                                 const void *prefix,
+                                 size_t prefix_len,
+                                 uint8_t fill_cache,
+                                 esker_iter_t **iter,
+                                 char **message);
+
 // Frees an iterator. An iterator of a transaction is not freed within a comparator or filter of
 // its store.
 void esker_iter_destroy(esker_iter_t *iter);
@@ -1514,6 +1595,15 @@ int32_t esker_keyspace_iter_create(const esker_keyspace_t *keyspace,
                                    uint8_t fill_cache,
                                    esker_iter_t **iter,
                                    char **message);
+
+// Does the same as `esker_iter_create_prefix`, in a keyspace.
+int32_t esker_keyspace_iter_create_prefix(const esker_keyspace_t *keyspace,
+                                          const esker_snapshot_t *snapshot,
+                                          const void *prefix,
+                                          size_t prefix_len,
+                                          uint8_t fill_cache,
+                                          esker_iter_t **iter,
+                                          char **message);
 
 // Compacts the keys of a keyspace between `start` and `end` into the deepest level and waits until
 // that is done. A NULL `start` or `end` means no bound.
@@ -2608,6 +2698,104 @@ int32_t esker_compact_all(const esker_db_t *db,
 int32_t esker_path(const esker_db_t *db,
                    char **path,
                    char **message);
+
+// Starts a stream of the changes of `db`: passes its header to `write`. `write` is called with `state`
+// on the thread of each call on the writer, must not throw or jump out, and must not close the store.
+// If it fails, the call fails with `ESKER_IO`, and so does every later one on the writer.
+int32_t esker_change_writer_create(const esker_db_t *db,
+                                   void *state,
+                                   esker_write_bytes_t write,
+                                   esker_change_writer_t **writer,
+                                   char **message);
+
+// Writes the batch that `esker_changes_next` has returned last for `changes`, a feed of the same store.
+// Fails with `ESKER_INVALID_ARGUMENT` if there is none.
+int32_t esker_change_writer_batch(esker_change_writer_t *writer,
+                                  const esker_changes_t *changes,
+                                  char **message);
+
+// Writes the whole content of the store, for a receiver that has nothing of it, and sets `*position`
+// to its position in the feed; `position` may be NULL. The changes from there on follow. A slot must
+// exist before this call, so that they are kept.
+int32_t esker_change_writer_content(esker_change_writer_t *writer,
+                                    uint64_t *position,
+                                    char **message);
+
+// Writes that there is nothing new after `position`, so that the receiver knows that the sender is
+// alive.
+int32_t esker_change_writer_alive(esker_change_writer_t *writer, uint64_t position, char **message);
+
+// Writes the end of the stream, at `position`. A stream without it is cut off for its receiver.
+int32_t esker_change_writer_end(esker_change_writer_t *writer, uint64_t position, char **message);
+
+// Frees a writer. It writes nothing more.
+void esker_change_writer_destroy(esker_change_writer_t *writer);
+
+// Starts to apply a stream to `db`: reads its header from `read`, which is called with `state` on the
+// thread of each call on the applier, and must not throw or jump out. It may return fewer bytes than
+// there is room for, and 0 only at the end of the bytes.
+//
+// A store has the changes of one other store only. Fails with `ESKER_INCOMPATIBLE` if it has applied
+// those of another, or is the source itself, and with `ESKER_CORRUPTION` if the bytes are no stream.
+int32_t esker_applier_create(const esker_db_t *db,
+                             void *state,
+                             esker_read_t read,
+                             esker_applier_t **applier,
+                             char **message);
+
+// Returns the identity of the store whose changes the stream has (`esker_store_id`); 0 for NULL.
+uint64_t esker_applier_source(const esker_applier_t *applier);
+
+// States that the store has the content of the source at `position`, because it is a copy of it. Fails
+// with `ESKER_INVALID_ARGUMENT` if the store has applied changes already.
+int32_t esker_applier_start_at(esker_applier_t *applier,
+                               uint64_t position,
+                               char **message);
+
+// Reads the next item of the stream and applies it. Sets `*item` to its kind (`ESKER_STREAM_BATCH`
+// and so on), and `*position` to the position that it is about, 0 for content before its end. Both may
+// be NULL. A batch that the store has is left out, so a stream may begin before the position of the
+// store. Call it until `*item` is `ESKER_STREAM_END`.
+//
+// Fails with `ESKER_CORRUPTION` if the bytes are damaged or cut off; with `ESKER_INVALID_ARGUMENT` if
+// the item does not follow what the store has, or needs a merge operator that it lacks; and as
+// `esker_write`. The item is not applied then. After such a failure, start a new stream at the position
+// of the store (`esker_applied_position`).
+int32_t esker_applier_next(esker_applier_t *applier,
+                           int32_t *item,
+                           uint64_t *position,
+                           char **message);
+
+// Frees an applier. What it has applied stays.
+void esker_applier_destroy(esker_applier_t *applier);
+
+// Sets `*has_applied` to 1 if the store has applied the changes of another one, and `*source` and
+// `*position` to the identity of that store and the position in its feed; otherwise all three to 0, as
+// also while content is copied. A sender begins there: `esker_changes_create`.
+int32_t esker_applied_position(const esker_db_t *db,
+                               uint8_t *has_applied,
+                               uint64_t *source,
+                               uint64_t *position,
+                               char **message);
+
+// Does the same as `esker_verify`. Calls `progress`, which may be NULL, with `state` on this thread; it
+// may use the store, but not close it. Sets `*report` to the numbers of what was read, also with
+// `ESKER_CORRUPTION`; they must be freed with `esker_free`. `report` may be NULL.
+int32_t esker_verify_with(const esker_db_t *db,
+                          void *state,
+                          esker_progress_t progress,
+                          esker_verify_report_t **report,
+                          char **message);
+
+// Does the same as `esker_repair`. Sets `*report` to the numbers of the repair, and `*originals` to the
+// directory that now holds the original files. These and `*lost` must be freed with `esker_free`; they
+// are NULL after a failure. Each of the three places may be NULL.
+int32_t esker_repair_with(const char *path,
+                          const esker_options_t *options,
+                          esker_repair_report_t **report,
+                          char **lost,
+                          char **originals,
+                          char **message);
 
 #ifdef __cplusplus
 }  // extern "C"

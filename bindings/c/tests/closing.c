@@ -190,8 +190,10 @@ static void closed_during_use(const char *path, const esker_options_t *options) 
 }
 
 /* What a child does with the handles of its parent. Returns its exit code. */
-static int in_child(esker_db_t *db, esker_keyspace_t *keyspace, const char *path) {
+static int in_child(esker_db_t *db, esker_keyspace_t *keyspace, esker_snapshot_t *before,
+                    const char *path) {
     esker_iter_t *iter = NULL;
+    uint64_t position = 0;
     esker_snapshot_t *snapshot = NULL;
     esker_transaction_t *transaction = NULL;
     esker_db_t *other = NULL;
@@ -204,10 +206,13 @@ static int in_child(esker_db_t *db, esker_keyspace_t *keyspace, const char *path
     CHECK(esker_keyspace_put(keyspace, "k", 1, "child", 5, 0, &message) == ESKER_CLOSED);
     CHECK(esker_iter_create(db, NULL, NULL, 0, NULL, 0, 1, &iter, &message) == ESKER_CLOSED);
     CHECK(esker_flush(db, &message) == ESKER_CLOSED && iter == NULL);
-    /* Snapshots and transactions can be made, but read and write nothing. */
-    CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_OK);
-    CHECK(esker_get(db, snapshot, "k", 1, &value, &length, &message) == ESKER_CLOSED);
-    esker_snapshot_destroy(snapshot);
+    CHECK(esker_snapshot_create(db, &snapshot, &message) == ESKER_CLOSED && snapshot == NULL);
+    CHECK(strstr(message, "before this process was forked") != NULL);
+    CHECK(esker_snapshot_create_with_position(db, &snapshot, &position, &message) == ESKER_CLOSED);
+    CHECK(snapshot == NULL);
+    CHECK(esker_get(db, before, "k", 1, &value, &length, &message) == ESKER_CLOSED);
+    esker_snapshot_destroy(before);
+    /* A transaction can be made, but reads and writes nothing. */
     if (esker_transaction_begin(db, NULL, &transaction, &message) == ESKER_OK) {
         CHECK(esker_transaction_get(transaction, "k", 1, &value, &length, &message) ==
               ESKER_CLOSED);
@@ -234,9 +239,13 @@ static void forked(void) {
     put(db, "k", "parent");
     for (int child = 0; child < 3; ++child) {
         int status = 1;
-        pid_t id = fork();
+        esker_snapshot_t *before = NULL;
+        pid_t id;
+        CHECK(esker_snapshot_create(db, &before, &message) == ESKER_OK);
+        id = fork();
         CHECK(id >= 0);
-        if (id == 0) _exit(in_child(db, keyspace, path));
+        if (id == 0) _exit(in_child(db, keyspace, before, path));
+        esker_snapshot_destroy(before);
         put(db, "during", "1");
         CHECK(waitpid(id, &status, 0) == id && WIFEXITED(status) && WEXITSTATUS(status) == 0);
         put(db, "after", "1");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use esker::diff::{Diff, DiffOptions, DiffSource};
 use esker::feed::{Changes, SlotOptions};
 use esker::fork::ForkOptions;
-use esker::{Db, Snapshot};
+use esker::{Db, Snapshot, internals};
 use esker_bindings::feed::{add_batch, add_difference};
 use esker_bindings::handle::Handle;
 use jni_sys::{jbyteArray, jlong, jlongArray};
@@ -154,7 +154,7 @@ natives! {
     fn Java_dev_esker_Native_snapshotWithPosition(env, part: jlong) -> jlongArray,
         std::ptr::null_mut();
     {
-        let (snapshot, position) = object::<Part>(part)?.open()?.snapshot_with_position();
+        let (snapshot, position) = internals::snapshot_with_position(&*object::<Part>(part)?.open()?)?;
         Ok(env.give_longs(&[give(Held::new(snapshot)), position as jlong]))
     }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use esker::{ReadOptions, Snapshot};
+use esker::{ReadOptions, Snapshot, internals};
 use jni_sys::{jbyteArray, jint, jlong};
 
 use crate::env::{Failure, Outcome, natives};
@@ -36,7 +36,7 @@ natives! {
     /// Creates a snapshot.
     fn Java_dev_esker_Native_snapshot(env, part: jlong) -> jlong, 0; {
         let part: &Part = object(part)?;
-        Ok(give(Held::new(part.open()?.snapshot())))
+        Ok(give(Held::new(internals::snapshot(&*part.open()?)?)))
     }
 
     /// Returns the value of a key at a snapshot, or null.

@@ -43,7 +43,7 @@ class Keyspace extends Part {
       )
     }
     const number = await callLater(
-      binding.keyspaceLater, db[kPart], this.#name, pairsOf(own), createIfMissing
+      binding.keyspaceLater, db[kPart], this.#name, pairsOf(own), createIfMissing, errorIfExists
     )
     if (number === undefined) {
       throw new ModuleError(

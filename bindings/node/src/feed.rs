@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use esker::diff::{DiffOptions, DiffSource};
 use esker::feed::{Changes, SlotOptions};
 use esker::fork::ForkOptions;
-use esker::{Db, Snapshot};
+use esker::{Db, Snapshot, internals};
 use esker_bindings::feed::{add_batch, add_difference};
 use napi::Env;
 use napi::bindgen_prelude::{AsyncTask, Object as JsObject};
@@ -187,7 +187,7 @@ pub fn next_changes_later(env: &Env, feed: u32, timeout_ms: f64) -> napi::Result
 #[napi]
 pub fn snapshot_with_position(part: u32) -> napi::Result<Vec<f64>> {
     with(|shared| {
-        let (snapshot, position) = shared.part(part)?.open()?.snapshot_with_position();
+        let (snapshot, position) = internals::snapshot_with_position(&*shared.part(part)?.open()?)?;
         let number = shared.add(Object::Snapshot(Arc::new(snapshot)));
         Ok(vec![f64::from(number), position as f64])
     })

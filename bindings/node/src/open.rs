@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use esker::fs::{Fs, OsFs};
-use esker::{Db, KeyOrder, KeyspaceOptions, Options, built_in_merge_operator};
+use esker::{Db, KeyOrder, KeyspaceOptions, Options, built_in_merge_operator, internals};
 use esker_bindings::encryption::{self, Key, KeyOptions};
 use napi::bindgen_prelude::AsyncTask;
 use napi_derive::napi;
@@ -106,13 +106,15 @@ pub fn close_later(part: u32) -> napi::Result<AsyncTask<Work>> {
 }
 
 /// Opens a keyspace, which is created if it is missing and `create` is true. One that exists must have
-/// the options, if there are any. Returns its number, or nothing if it is missing.
+/// the options, if there are any. With `only_new`, one that exists is refused instead of opened, if
+/// `create` is true. Returns its number, or nothing if it is missing.
 #[napi]
 pub fn keyspace_later(
     part: u32,
     name: String,
     options: Vec<String>,
     create: bool,
+    only_new: bool,
 ) -> napi::Result<AsyncTask<Work>> {
     let part = with(|shared| Ok(shared.part(part)?.clone()))?;
     Ok(later(move || {
@@ -128,10 +130,13 @@ pub fn keyspace_later(
             Ok(())
         })?;
         let db = part.open()?;
-        let found = match db.existing_keyspace(&name)? {
-            Some(keyspace) if is_plain => Some(keyspace),
-            None if !create => None,
-            _ => Some(db.keyspace(&name, &chosen)?),
+        let existing = if is_plain && !only_new { db.existing_keyspace(&name)? } else { None };
+        let found = match (existing, create) {
+            (Some(keyspace), _) => Some(keyspace),
+            (None, false) if is_plain => None,
+            (None, false) => internals::existing_keyspace_with(&db, &name, &chosen)?,
+            (None, true) if only_new => Some(internals::new_keyspace(&db, &name, &chosen)?),
+            (None, true) => Some(db.keyspace(&name, &chosen)?),
         };
         // Ranges of JavaScript, and the end of a `clear`, are of the order of the bytes.
         if let Some(keyspace) = &found
@@ -177,7 +182,7 @@ pub fn rename_keyspace_later(
 #[napi]
 pub fn snapshot(part: u32) -> napi::Result<u32> {
     with(|shared| {
-        let snapshot = shared.part(part)?.open()?.snapshot();
+        let snapshot = internals::snapshot(&*shared.part(part)?.open()?)?;
         Ok(shared.add(Object::Snapshot(Arc::new(snapshot))))
     })
 }

@@ -94,6 +94,20 @@ test('a keyspace opens with the options that it has, or without any', async t =>
   t.same(await db.keyspaces(), ['default', 'k'])
 })
 
+test('of keyspaces that must be new one is made, and one that must exist is never made', async t => {
+  const db = await database()
+  const makers = Array.from({ length: 8 }, () => db.keyspace('new', { errorIfExists: true }).open())
+  const made = await Promise.allSettled(makers)
+  t.is(made.filter(one => one.status === 'fulfilled').length, 1)
+  t.ok(made.every(one => one.status === 'fulfilled' || hasCode(one.reason, 'ESKER_INVALID_ARGUMENT')))
+  for (let i = 0; i < 100; i++) {
+    await db.keyspace('old', { ttl: 3600_000 }).open()
+    const found = db.keyspace('old', { ttl: 3600_000, createIfMissing: false }).open()
+    await Promise.allSettled([found, db.dropKeyspace('old')])
+    t.same(await db.keyspaces(), ['default', 'new'])
+  }
+})
+
 test('many keys are read as of one moment, also without the cache', async t => {
   const db = await database()
   const others = Array.from({ length: 50_000 }, (_, i) => `k${i}`)

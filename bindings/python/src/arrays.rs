@@ -14,7 +14,7 @@ use esker::{Batch, ReadOptions, Slice};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView, PySlice};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PySlice};
 
 use crate::part::{Part, write_options};
 
@@ -36,6 +36,11 @@ fn contiguous<'py>(
         return Ok(None);
     }
     let cast = |view: &Bound<'py, PyMemoryView>| view.call_method1("cast", ("B",));
+    // A memoryview with no bytes casts to none, whatever its rows are.
+    if view.getattr("nbytes")?.extract::<usize>()? == 0 {
+        let none = PyByteArray::new(view.py(), &[]);
+        return Ok(Some(PyMemoryView::from(none.as_any())?.into_any()));
+    }
     // A memoryview casts native numbers alone. A numpy array also shows the bytes of others.
     let of_numpy = || cast(&PyMemoryView::from(&given.call_method1("view", ("u1",))?)?);
     Ok(cast(view).or_else(|_| of_numpy()).ok())

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use esker::ReadOptions;
+use esker::{ReadOptions, internals};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
@@ -30,13 +30,13 @@ pub struct Snapshot {
 
 /// Creates a snapshot that shows the keys of `part`.
 pub fn make(py: Python<'_>, part: &Part) -> PyResult<Snapshot> {
-    let snapshot = part.store().run(py, |db| Ok(db.snapshot()))?;
+    let snapshot = part.store().run(py, internals::snapshot)?;
     Ok(Snapshot { part: part.clone(), snapshot: ArcSwapOption::from_pointee(snapshot) })
 }
 
 /// Creates a snapshot that shows the keys of `part`. Returns its position in the change feed too.
 pub fn make_with_position(py: Python<'_>, part: &Part) -> PyResult<(Snapshot, u64)> {
-    let (snapshot, position) = part.store().run(py, |db| Ok(db.snapshot_with_position()))?;
+    let (snapshot, position) = part.store().run(py, internals::snapshot_with_position)?;
     let snapshot = ArcSwapOption::from_pointee(snapshot);
     Ok((Snapshot { part: part.clone(), snapshot }, position))
 }

@@ -215,6 +215,23 @@ def test_numpy_arrays_of_any_type_and_stride(part):
     assert part.get(b"ada") == b""
 
 
+def test_numpy_rows_of_zero_bytes(part):
+    np = pytest.importorskip("numpy")
+    names = np.array([b"ada", b"bob", b"cid"], dtype="S3")
+    nothing = np.empty((3, 0), dtype="i4")
+    part.put_array(names[:2], nothing[:2])
+    assert part.get_array(names, nothing) == b"\1\1\0"
+    assert part.get_array(names, np.empty((3, 4, 0))) == b"\1\1\0"
+    part.put(b"ada", b"x")
+    with pytest.raises(ValueError, match="has 1 bytes, but a row of the array has 0"):
+        part.get_array(names, nothing)
+    part.put(b"ada", b"")
+    assert part.get_into(b"ada", np.empty((0, 2))) == 0
+    nothing.flags.writeable = False
+    with pytest.raises(TypeError, match="must be writable"):
+        part.get_array(names, nothing)
+
+
 def test_many_rows_with_gaps_and_rows_longer_than_a_group(part):
     count = 20000  # several groups of rows
     keys = array.array("I", range(count))

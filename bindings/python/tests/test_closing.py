@@ -259,7 +259,13 @@ def test_database_is_closed_in_forked_child(place):
         steps = db.iterator()
         child = os.fork()
         if child == 0:
-            for call in (lambda: db.get(b"k"), lambda: db.put(b"k", b"w"), lambda: next(steps)):
+            for call in (
+                lambda: db.get(b"k"),
+                lambda: db.put(b"k", b"w"),
+                lambda: next(steps),
+                lambda: db.snapshot(),
+                lambda: db.snapshot_with_position(),
+            ):
                 try:
                     call()
                     print("did not raise")
@@ -272,6 +278,6 @@ def test_database_is_closed_in_forked_child(place):
         """,
         place,
     )
-    assert output.count("closed") == 3 and "did not raise" not in output
+    assert output.count("closed") == 5 and "did not raise" not in output
     with esker.DB(place) as db:
         assert list(db) == [(b"after", b"x"), (b"k", b"v")]

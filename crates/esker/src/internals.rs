@@ -54,6 +54,56 @@ pub fn changes_with(db: &crate::Db, sequence: u64) -> crate::Result<crate::feed:
     crate::feed::Changes::with_batch_of(db, sequence)
 }
 
+/// Returns a keyspace with these options, or `None` if there is none of this name. Never creates one.
+///
+/// # Errors
+/// As [`Db::keyspace`](crate::Db::keyspace).
+pub fn existing_keyspace_with(
+    db: &crate::Db,
+    name: &str,
+    options: &crate::KeyspaceOptions,
+) -> crate::Result<Option<crate::Keyspace>> {
+    db.existing_keyspace_with(name, options)
+}
+
+/// Creates a keyspace.
+///
+/// # Errors
+/// As [`Db::keyspace`](crate::Db::keyspace), and `InvalidArgument` if it exists.
+pub fn new_keyspace(
+    db: &crate::Db,
+    name: &str,
+    options: &crate::KeyspaceOptions,
+) -> crate::Result<crate::Keyspace> {
+    db.new_keyspace(name, options)
+}
+
+/// Returns the bounds of the keys that start with `prefix`, in a key order.
+///
+/// # Errors
+/// `InvalidArgument` for an order that may separate such keys.
+pub fn bounds_of_prefix(order: &crate::KeyOrder, prefix: &[u8]) -> crate::Result<crate::KeyBounds> {
+    crate::db::bounds_of_prefix(order, prefix)
+}
+
+/// Returns a snapshot of a store, as [`Db::snapshot`](crate::Db::snapshot) does.
+///
+/// # Errors
+/// `Closed` in a child that was forked after the store was opened.
+pub fn snapshot(db: &crate::Db) -> crate::Result<crate::Snapshot> {
+    crate::Snapshot::of_process(db)
+}
+
+/// Returns a snapshot of a store with its position in the change feed, as
+/// [`Db::snapshot_with_position`](crate::Db::snapshot_with_position) does.
+///
+/// # Errors
+/// As [`snapshot`].
+pub fn snapshot_with_position(db: &crate::Db) -> crate::Result<(crate::Snapshot, u64)> {
+    drop(crate::Snapshot::of_process(db)?);
+    Ok(db.snapshot_with_position())
+}
+
 /// Adds a line to the `LOG` of an open store: the time and `sentence`. A store without a `LOG`, or
 /// one that was opened for reading alone, ignores it.
 pub fn note_in_log(db: &crate::Db, sentence: &str) {

@@ -154,6 +154,8 @@ pub const UNSAFE_FILES: &[&str] = &[
     "bindings/c/src/own/stream.rs",
     "bindings/c/src/own/transaction.rs",
     "bindings/c/src/own/transaction_data.rs",
+    "bindings/c/src/own/wire.rs",
+    "bindings/c/src/own/reports.rs",
     "bindings/c/examples/overhead.rs",
     "bindings/c/tests/common/mod.rs",
     "bindings/c/tests/invalid_arguments.rs",

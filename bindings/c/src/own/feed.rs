@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use esker::feed::{Change, ChangeBatch, Changes, Slot, SlotOptions};
+use esker::internals;
 use esker_bindings::handle::Handle;
 
 use super::common::{c_text, data_of};
@@ -136,7 +137,7 @@ struct Shown {
     _places: Vec<*const esker_change_t>,
     _changes: Vec<esker_change_t>,
     _texts: Vec<CString>,
-    _of: ChangeBatch,
+    of: ChangeBatch,
 }
 
 impl esker_change_t {
@@ -239,7 +240,7 @@ impl Shown {
             _places: places,
             _changes: changes,
             _texts: texts,
-            _of: batch,
+            of: batch,
         }))
     }
 }
@@ -248,6 +249,16 @@ impl esker_changes_t {
     fn give(store: &Arc<Handle>, changes: Changes) -> *mut esker_changes_t {
         let store = store.clone();
         Box::into_raw(Box::new(esker_changes_t { store, changes, shown: None, refused: None }))
+    }
+
+    /// Returns whether this is a feed of the store of `store`.
+    pub(super) fn is_of(&self, store: &Arc<Handle>) -> bool {
+        Arc::ptr_eq(&self.store, store)
+    }
+
+    /// Returns the batch that was returned last, if it is still valid.
+    pub(super) fn last_batch(&self) -> Option<&ChangeBatch> {
+        self.shown.as_ref().map(|shown| &shown.of)
     }
 
     /// Reads the next batch, and waits for it for at most `timeout`.
@@ -525,7 +536,7 @@ pub unsafe extern "C" fn esker_snapshot_create_with_position(
         let place = there(snapshot, "place for the snapshot")?;
         *place = std::ptr::null_mut();
         let position = there(position, "place for the position")?;
-        let (snapshot, at) = esker_db_t::open(db)?.snapshot_with_position();
+        let (snapshot, at) = internals::snapshot_with_position(&*esker_db_t::open(db)?)?;
         *position = at;
         *place = Box::into_raw(Box::new(esker_snapshot_t { snapshot }));
         Ok(())

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use esker::{KeyBounds, TransactionIterator};
+use esker::{KeyBounds, KeyspaceOptions, TransactionIterator, internals};
 use esker_bindings::cursor::Cursor;
 use esker_bindings::handle::Handle;
 
@@ -157,6 +157,36 @@ pub unsafe extern "C" fn esker_iter_create(
             let bounds = bounds(start, start_len, end, end_len)?;
             let options = read_options(snapshot, fill_cache != 0);
             *place = esker_iter_t::give(esker_db_t::open(db)?.iter_with(&options, bounds)?);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Does the same as `esker_iter_create`, over the keys that start with `prefix`; all keys if it is
+/// empty. Fails with `ESKER_INVALID_ARGUMENT` under a key order of the program, which need not keep such
+/// keys together.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_iter_create_prefix(
+    db: Option<&esker_db_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    prefix: *const u8,
+    prefix_len: usize,
+    fill_cache: u8,
+    iter: Option<&mut *mut esker_iter_t>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let place = there(iter, "place for the iterator")?;
+            *place = std::ptr::null_mut();
+            let prefix = ffi::bytes(prefix, prefix_len, "prefix")?;
+            let db = esker_db_t::open(db)?;
+            let default = db.keyspace("default", &KeyspaceOptions::default())?;
+            let bounds = internals::bounds_of_prefix(default.key_order(), prefix)?;
+            *place =
+                esker_iter_t::give(db.iter_with(&read_options(snapshot, fill_cache != 0), bounds)?);
             Ok(())
         });
         ffi::code(outcome, message)

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use esker::Batch;
+use esker::{Batch, internals};
 
 use super::common::write_options;
 use super::iter::{bounds, esker_iter_t};
@@ -279,6 +279,33 @@ pub unsafe extern "C" fn esker_keyspace_iter_create(
             let bounds = bounds(start, start_len, end, end_len)?;
             let options = read_options(snapshot, fill_cache != 0);
             let keyspace = esker_keyspace_t::open(keyspace)?;
+            *place = esker_iter_t::give(keyspace.iter_with(&options, bounds)?);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Does the same as `esker_iter_create_prefix`, in a keyspace.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_keyspace_iter_create_prefix(
+    keyspace: Option<&esker_keyspace_t>,
+    snapshot: Option<&esker_snapshot_t>,
+    prefix: *const u8,
+    prefix_len: usize,
+    fill_cache: u8,
+    iter: Option<&mut *mut esker_iter_t>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for buffers and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let place = there(iter, "place for the iterator")?;
+            *place = std::ptr::null_mut();
+            let prefix = ffi::bytes(prefix, prefix_len, "prefix")?;
+            let keyspace = esker_keyspace_t::open(keyspace)?;
+            let bounds = internals::bounds_of_prefix(keyspace.key_order(), prefix)?;
+            let options = read_options(snapshot, fill_cache != 0);
             *place = esker_iter_t::give(keyspace.iter_with(&options, bounds)?);
             Ok(())
         });

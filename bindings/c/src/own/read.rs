@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use esker::{ReadOptions, Slice, Snapshot};
+use esker::{ReadOptions, Slice, Snapshot, internals};
 
 use super::store::{esker_db_t, on};
 use crate::failure::{Outcome, attempt, there};
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn esker_snapshot_create(
     let outcome = attempt(|| {
         let place = there(snapshot, "place for the snapshot")?;
         *place = std::ptr::null_mut();
-        let snapshot = esker_db_t::open(db)?.snapshot();
+        let snapshot = internals::snapshot(&*esker_db_t::open(db)?)?;
         *place = Box::into_raw(Box::new(esker_snapshot_t { snapshot }));
         Ok(())
     });
@@ -176,6 +176,43 @@ pub unsafe extern "C" fn esker_get_visit(
     }
 }
 
+/// The places of the caller for many values. What was given is freed again if the call fails or
+/// panics before all of it is.
+struct Given<'a> {
+    values: &'a mut [*mut u8],
+    value_lens: &'a mut [usize],
+    kept: bool,
+}
+
+impl Drop for Given<'_> {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        for value in &mut *self.values {
+            // SAFETY: null, or given by this call and seen by nobody yet.
+            unsafe { ffi::free(std::mem::replace(value, std::ptr::null_mut())) };
+        }
+        self.value_lens.fill(0);
+    }
+}
+
+/// Stores copies of the values that were found.
+fn give_all<V: AsRef<[u8]>>(
+    values: &mut [*mut u8],
+    value_lens: &mut [usize],
+    found: impl Iterator<Item = Option<V>>,
+) {
+    let mut given = Given { values, value_lens, kept: false };
+    let places = given.values.iter_mut().zip(&mut *given.value_lens);
+    for ((value, value_len), found) in places.zip(found) {
+        if let Some(found) = found {
+            ValuePlace(value, value_len).copy(found.as_ref());
+        }
+    }
+    given.kept = true;
+}
+
 /// Returns the values of many keys to the caller.
 ///
 /// # Safety
@@ -197,9 +234,7 @@ pub(super) unsafe fn multi_get(
         let keys = starts.iter().zip(lens);
         let keys = keys.map(|(start, len)| ffi::bytes(*start, *len, "key"));
         let found = read(&keys.collect::<Outcome<Vec<&[u8]>>>()?)?;
-        for ((value, value_len), found) in values.iter_mut().zip(value_lens).zip(found) {
-            ValuePlace::new(Some(value), Some(value_len))?.give(found);
-        }
+        give_all(values, value_lens, found.into_iter());
         Ok(())
     }
 }
@@ -256,5 +291,34 @@ pub unsafe extern "C" fn esker_contains(
             });
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_given_before_a_panic_are_taken_back() {
+        let (mut values, mut lens) = ([std::ptr::null_mut(); 3], [0; 3]);
+        let found = [Some(&b"one"[..]), None, Some(&b"three"[..])];
+        give_all(&mut values, &mut lens, found.into_iter());
+        assert_eq!(lens, [3, 0, 5]);
+        assert!(!values[0].is_null() && values[1].is_null() && !values[2].is_null());
+        for value in &mut values {
+            // SAFETY: null, or given above and not freed.
+            unsafe { ffi::free(std::mem::replace(value, std::ptr::null_mut())) };
+        }
+        let panics = found.into_iter().enumerate().map(|(at, value)| match at {
+            2 => panic!("the third value"),
+            _ => value,
+        });
+        let outcome = attempt(|| {
+            give_all(&mut values, &mut lens, panics);
+            Ok(())
+        });
+        assert!(outcome.unwrap_err().message.contains("the third value"));
+        assert!(values.iter().all(|value| value.is_null()));
+        assert_eq!(lens, [0; 3]);
     }
 }

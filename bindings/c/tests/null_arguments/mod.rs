@@ -3,6 +3,7 @@
 //!
 //! Invariants: a failure is a code with a message; no call crashes.
 
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 use esker_c::own::backup::*;
@@ -22,11 +23,13 @@ use esker_c::own::merge_and_ttl::*;
 use esker_c::own::observe::*;
 use esker_c::own::options::*;
 use esker_c::own::read::*;
+use esker_c::own::reports::*;
 use esker_c::own::runtime::*;
 use esker_c::own::store::*;
 use esker_c::own::stream::*;
 use esker_c::own::transaction::*;
 use esker_c::own::transaction_data::*;
+use esker_c::own::wire::*;
 
 use crate::common::taken;
 use crate::{INVALID, refused};
@@ -47,6 +50,54 @@ fn null_handles_return_error_from_functions_on_many_keys_and_ranges() {
         esker_openmetrics(None, Some(&mut null_mut()));
         esker_openmetrics(None, None);
     }
+}
+
+/// Functions in C that a refused call must not reach.
+mod unreached {
+    use super::*;
+
+    pub unsafe extern "C" fn write(_: *mut c_void, _: *const u8, _: usize) -> i32 {
+        unreachable!("the call is refused before")
+    }
+
+    pub unsafe extern "C" fn read(_: *mut c_void, _: *mut u8, _: usize) -> i64 {
+        unreachable!("the call is refused before")
+    }
+}
+
+#[test]
+fn null_handles_return_error_from_functions_on_prefixes_reports_and_streams_of_changes() {
+    let (mut iter, mut writer, mut applier) = (null_mut(), null_mut(), null_mut());
+    refused! {
+        esker_iter_create_prefix(None, None, null(), 0, 1, Some(&mut iter));
+        esker_iter_create_prefix(None, None, null(), 0, 1, None);
+        esker_iter_create_prefix(None, None, null(), 1, 1, Some(&mut iter));
+        esker_keyspace_iter_create_prefix(None, None, null(), 0, 1, Some(&mut iter));
+        esker_keyspace_iter_create_prefix(None, None, null(), 0, 1, None);
+        esker_verify_with(None, null_mut(), None, None);
+        esker_verify_with(None, null_mut(), None, Some(&mut null_mut()));
+        esker_repair_with(null(), None, None, None, None);
+        esker_repair_with(
+            null(), None, Some(&mut null_mut()), Some(&mut null_mut()), Some(&mut null_mut())
+        );
+        esker_change_writer_create(None, null_mut(), Some(unreached::write), Some(&mut writer));
+        esker_change_writer_create(None, null_mut(), Some(unreached::write), None);
+        esker_change_writer_create(None, null_mut(), None, Some(&mut writer));
+        esker_change_writer_batch(None, None);
+        esker_change_writer_content(None, None);
+        esker_change_writer_alive(None, 1);
+        esker_change_writer_end(None, 1);
+        esker_applier_create(None, null_mut(), Some(unreached::read), Some(&mut applier));
+        esker_applier_create(None, null_mut(), Some(unreached::read), None);
+        esker_applier_create(None, null_mut(), None, Some(&mut applier));
+        esker_applier_start_at(None, 1);
+        esker_applier_next(None, None, None);
+        esker_applied_position(None, Some(&mut 0), Some(&mut 0), Some(&mut 0));
+    }
+    assert!(iter.is_null() && writer.is_null() && applier.is_null());
+    assert_eq!(esker_applier_source(None), 0);
+    esker_change_writer_destroy(None);
+    esker_applier_destroy(None);
 }
 
 #[test]

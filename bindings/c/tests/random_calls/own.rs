@@ -446,10 +446,7 @@ impl RandomCalls {
     fn read(&mut self) {
         let key = self.rng.key();
         let k = input_buffer(&mut self.rng, &key);
-        let snapshot_index = match self.snapshots.len() {
-            0 => None,
-            all => self.rng.chance(2).then(|| self.rng.below(all)),
-        };
+        let snapshot_index = self.some_snapshot();
         let snapshot = snapshot_index.map_or(null_mut(), |at| self.snapshots[at].0);
         let content = snapshot_index.map_or(&self.content, |at| &self.snapshots[at].1);
         let expected = content.get(&key).map(<[u8]>::to_vec);
@@ -481,8 +478,19 @@ impl RandomCalls {
         }
     }
 
-    /// Reads several keys at once, and asks for one of them.
+    fn some_snapshot(&mut self) -> Option<usize> {
+        match self.snapshots.len() {
+            0 => None,
+            all => self.rng.chance(2).then(|| self.rng.below(all)),
+        }
+    }
+
+    /// Reads several keys at once, and asks for each of them.
     fn read_many(&mut self) {
+        let then = self.some_snapshot();
+        let (belongs, fill_cache) = (self.belongs(then), u8::from(self.rng.chance(2)));
+        let content = then.map_or(&self.content, |at| &self.snapshots[at].1).clone();
+        let snapshot = then.map_or(null_mut(), |at| self.snapshots[at].0);
         let keys: Vec<Vec<u8>> = (0..self.rng.below(4)).map(|_| self.rng.key()).collect();
         let buffers: Vec<InputBuffer> =
             keys.iter().map(|key| input_buffer(&mut self.rng, key)).collect();
@@ -490,25 +498,25 @@ impl RandomCalls {
         let lens: Vec<usize> = buffers.iter().map(|buffer| buffer.len).collect();
         let (mut values, mut value_lens) = (vec![null_mut(); keys.len()], vec![7; keys.len()]);
         // SAFETY: as in `write`; the arrays have as many items as there are keys; values are copied
-        // and freed.
+        // and freed; the snapshot is null or alive.
         unsafe {
+            let at = snapshot.as_ref();
             let (v, l) = (values.as_mut_ptr(), value_lens.as_mut_ptr());
             let (s, s_len, count) = (starts.as_ptr(), lens.as_ptr(), keys.len());
-            let code = esker_multi_get(self.db(), None, 1, count, s, s_len, v, l, None);
-            self.expect(buffers.iter().all(|buffer| buffer.fine), code);
-            for (at, key) in keys.iter().enumerate() {
-                let (value, len) = (values[at], value_lens[at]);
+            let code = esker_multi_get(self.db(), at, fill_cache, count, s, s_len, v, l, None);
+            self.expect(belongs && buffers.iter().all(|buffer| buffer.fine), code);
+            for (nth, key) in keys.iter().enumerate() {
+                let (value, len) = (values[nth], value_lens[nth]);
                 let found =
                     (!value.is_null()).then(|| std::slice::from_raw_parts(value, len).to_vec());
                 esker_free(value.cast());
-                let expected = self.content.get(key).filter(|_| code == OK);
+                let expected = content.get(key).filter(|_| code == OK);
                 assert_eq!(found.as_deref(), expected, "{}", key.escape_ascii());
-                let (buffer, mut has) = (buffers[at], 7);
+                let (buffer, mut has) = (buffers[nth], 7);
                 let place = Some(&mut has);
-                let asked = esker_contains(self.db(), None, buffer.start, buffer.len, place, None);
-                self.expect(buffer.fine, asked);
-                let expected =
-                    if asked == OK { u8::from(self.content.get(key).is_some()) } else { 7 };
+                let asked = esker_contains(self.db(), at, buffer.start, buffer.len, place, None);
+                self.expect(belongs && buffer.fine, asked);
+                let expected = if asked == OK { u8::from(content.get(key).is_some()) } else { 7 };
                 assert_eq!(has, expected);
             }
         }

@@ -71,6 +71,34 @@ impl Db {
         Ok(own.map(|own| Keyspace::new(self, Some(own))))
     }
 
+    /// Does the same as [`Db::existing_keyspace`], and fails as [`Db::keyspace`] does if the keyspace has
+    /// other options.
+    pub(crate) fn existing_keyspace_with(
+        &self,
+        name: &str,
+        options: &KeyspaceOptions,
+    ) -> Result<Option<Keyspace>> {
+        let found = self.existing_keyspace(name)?;
+        found.map(|keyspace| keyspace.check_options(options).map(|()| keyspace)).transpose()
+    }
+
+    /// Creates a keyspace. Fails with `InvalidArgument` if it exists: of callers at the same time, one
+    /// creates it.
+    pub(crate) fn new_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<Keyspace> {
+        check_name(name)?;
+        {
+            let _changing = self.inner.feed.catalog_change.lock();
+            if self.existing_keyspace(name)?.is_some() {
+                return Err(Error::invalid(format!("the keyspace {name} already exists")));
+            }
+            self.inner.create_and_log(name, options)?;
+        }
+        self.inner.deliver_events();
+        self.existing_keyspace(name)?.ok_or_else(|| {
+            Error::not_found(format!("the keyspace \"{name}\" was dropped meanwhile"))
+        })
+    }
+
     /// Returns the names of all keyspaces: `default`, then the others in alphabetical order.
     pub fn keyspaces(&self) -> Vec<String> {
         let names = self.inner.keyspaces.lock().names();

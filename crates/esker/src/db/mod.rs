@@ -79,7 +79,7 @@ use crate::read::scan::{DbIterator, KeyBounds};
 use crate::write::batch::{Batch, check_key, check_value};
 use crate::write::commit::LARGE_BYTES;
 use lifecycle::OpenHandle;
-use read_path::bounds_of_prefix;
+pub(crate) use read_path::bounds_of_prefix;
 use snapshot::Snapshot;
 use state::DbInner;
 

@@ -243,7 +243,7 @@ fn state_of<'a>(view: &'a ReadState, of: Option<InKeyspace<'_>>) -> Option<&'a R
 }
 
 /// Returns the bounds of the users' keys that start with `prefix`, in the order `order`.
-pub(super) fn bounds_of_prefix(order: &KeyOrder, prefix: &[u8]) -> Result<KeyBounds> {
+pub(crate) fn bounds_of_prefix(order: &KeyOrder, prefix: &[u8]) -> Result<KeyBounds> {
     if prefix.is_empty() {
         return Ok((Bound::Unbounded, Bound::Unbounded));
     }

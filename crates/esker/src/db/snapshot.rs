@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Db;
 use super::read_path::bounds_of_prefix;
 use super::state::DbInner;
 use crate::base::expiry::Moment;
@@ -36,6 +37,13 @@ impl Snapshot {
     pub(super) fn new(inner: Arc<DbInner>) -> Snapshot {
         let moment = inner.snapshots.hold(|| inner.present());
         Snapshot { inner, moment }
+    }
+
+    /// Does the same as [`Db::snapshot`], but fails with `Closed` in a child that was forked after the
+    /// store was opened.
+    pub(crate) fn of_process(db: &Db) -> Result<Snapshot> {
+        db.inner.check_open()?;
+        Ok(db.snapshot())
     }
 
     /// Returns the sequence number at which the snapshot reads.

@@ -284,6 +284,11 @@ impl Slot {
     ///
     /// The call syncs the logs first, so a crash does not lose what the reader has confirmed.
     ///
+    /// Confirm an ingest after its last part, which has no
+    /// [`ChangeBatch::continues`](crate::feed::ChangeBatch::continues); [`Changes::position`] moves
+    /// only then. A position names a whole batch, and the slot does not know which parts its reader
+    /// has applied. A position confirmed after an earlier part skips the parts that follow it.
+    ///
     /// # Errors
     /// `InvalidArgument` for a position after the newest write; as [`Slot::position`]; `NoSpace`,
     /// `Io`.

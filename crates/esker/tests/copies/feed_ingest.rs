@@ -375,3 +375,25 @@ fn the_feed_has_a_streamed_value_or_not_after_a_crash_at_every_point() {
     }
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
+
+#[test]
+fn a_position_inside_an_ingest_is_not_the_feeds_and_a_slot_begins_with_the_first_part_again() {
+    let fs: Arc<dyn Fs> = MemFs::new();
+    let db = open(&fs);
+    let slot = db.subscribe("s", &SlotOptions::default()).unwrap();
+    db.bulk_load(many("x")).unwrap();
+    let before = slot.position().unwrap();
+    let mut changes = slot.changes().unwrap();
+    let first = changes.next().unwrap().unwrap();
+    assert!(first.continues && first.sequence > before);
+    assert_eq!(changes.position(), before);
+    slot.confirm(changes.position()).unwrap();
+    let mut model = BTreeMap::new();
+    let end = apply(&mut model, slot.changes().unwrap());
+    assert_eq!((model, end), (content(&db), first.sequence));
+    let parts = changes.by_ref().map(|batch| batch.unwrap()).collect::<Vec<_>>();
+    assert!(parts.last().is_some_and(|last| !last.continues));
+    assert_eq!(changes.position(), first.sequence);
+    slot.confirm(changes.position()).unwrap();
+    assert!(slot.changes().unwrap().next().is_none());
+}

@@ -54,7 +54,12 @@ func TestTheWholeInterfaceIsUsed(t *testing.T) {
 			slices.Contains([]string{"esker_get", "esker_get_with", "esker_keyspace_get",
 				"esker_keyspace_get_with", "esker_iter_value", "esker_iter_failure",
 				"esker_iter_expires_ms"}, string(name[1]))
-		if !used[string(name[1])] && !inGo {
+		// The README names what C has and Go has not.
+		onlyInC := slices.ContainsFunc([]string{"esker_change_writer_", "esker_applier_",
+			"esker_applied_position", "esker_verify_with", "esker_repair_with",
+			"esker_iter_create_prefix", "esker_keyspace_iter_create_prefix"},
+			func(prefix string) bool { return strings.HasPrefix(string(name[1]), prefix) })
+		if !used[string(name[1])] && !inGo && !onlyInC {
 			t.Errorf("%s is not used", name[1])
 		}
 	}

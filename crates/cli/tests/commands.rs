@@ -468,7 +468,9 @@ fn every_command_has_a_manual_page() {
     }
     let main = dir.ok(&["man"]);
     assert_eq!(main, std::fs::read_to_string(dir.path("pages/esker.1")).unwrap());
-    assert!(main.contains("EXIT STATUS") && names.iter().all(|name| main.contains(name)));
+    // A hyphen in a name has a backslash in the page.
+    let plain = main.replace("\\-", "-");
+    assert!(main.contains("EXIT STATUS") && names.iter().all(|name| plain.contains(name)));
     assert!(dir.ok(&["man", "bench"]).contains("write_buffer_size"));
     assert!(dir.ok(&["man", "lab", "run"]).contains("repetitions"));
     assert!(!dir.path("pages/esker-lab-round.1").exists(), "a hidden command");

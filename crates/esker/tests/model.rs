@@ -133,6 +133,36 @@ fn policy_changes_while_store_is_used() {
     pair.reopen();
 }
 
+/// A guard of the last level with one run, of which a range tombstone is all that is left, was merged
+/// for space again and again: the merge keeps the tombstone. The same operations met it in one of
+/// five runs. `wait_idle` of each run ends.
+#[test]
+fn range_tombstone_alone_is_not_merged_for_ever() {
+    let options = || Options {
+        policy: Policy::ALL[2],
+        memtable_kind: MemtableKind::ALL[0],
+        compression: Compression::ALL[3],
+        block_layout: BlockLayout::ALL[0],
+        memtable_size_bytes: Some(1 << 12),
+        block_size_bytes: 1 << 11,
+        file_size_max_bytes: 1 << 14,
+        guard_size_max_bytes: 2 << 14,
+        guard_piece_min_bytes: 1 << 12,
+        fan_out: 8,
+        runs_max: 8,
+        last_runs_max: 8,
+        l0_runs_max: 5,
+        base_rewrite_ratio: 2.13,
+        background_threads: Some(1),
+        frozen_memtables_max: 2,
+        value_separation_min_bytes: ValueSeparation::From(0),
+        ..bounded_options()
+    };
+    for _ in 0..15 {
+        run(options(), 0xde39_96e7_72a6_d297, 1_000, 1_500);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]

@@ -239,12 +239,16 @@ fn candidates(
     let runs_min = if moment.has_snapshots { 2 } else { 1 };
     let guards = version.levels[deepest].guards.iter();
     for guard in guards.filter(|guard| guard.runs.len() >= runs_min) {
-        let live =
-            Walk::over(moment.now_ms, guard.runs.iter().flat_map(|run| run.fragments.iter()))
-                .live_bytes();
+        let live_at = |now_ms| {
+            let slices = guard.runs.iter().flat_map(|run| run.fragments.iter());
+            Walk::over(now_ms, slices).live_bytes()
+        };
         let all = guard.bytes().max(1);
-        let gain = all.saturating_sub(live).saturating_mul(1000) / all;
-        // Of one run, only what has expired since it was written is reclaimed.
+        // Of one run, only what has expired since it was written is reclaimed. The bytes of its
+        // tables tell nothing: a range tombstone alone has bytes and no sampled key, and a rewrite
+        // that keeps it would be chosen again for ever.
+        let now = if guard.runs.len() > 1 { all } else { live_at(0) };
+        let gain = now.saturating_sub(live_at(moment.now_ms)).saturating_mul(1000) / all;
         if gain >= if guard.runs.len() > 1 { 1 } else { least_gain } {
             let rank = if gain >= least_gain { (2 << 32) + gain } else { gain };
             found.push(Candidate { level: deepest, lo: guard.lo.clone(), is_merge: true, rank });

@@ -9,7 +9,7 @@ use super::knob::Setting;
 use super::measures::RunMeasures;
 use super::outcome::{Beside, Judged, Outcome, Trial};
 use super::schedule::{Cost, FINALISTS, Schedule};
-use super::search::{Search, larger_memtable};
+use super::search::Search;
 use super::tuner::Tuner;
 use crate::error::{LabError, Result};
 
@@ -189,20 +189,13 @@ impl Tuner<'_> {
         Ok(Some(Known { setting, combined, workloads, error }))
     }
 
-    /// Measures the best third of the sets in longer runs, and returns the finalists. The best set with
-    /// the next larger memtable is always among those in longer runs: in the short runs of the search
-    /// all data may fit in the smaller one, and then they cannot tell the two apart.
+    /// Measures the best third of the sets in longer runs, and returns the finalists.
     fn halve(&mut self, schedule: &Schedule, known: &mut [Known]) -> Result<Vec<Setting>> {
         let scores: Vec<f64> = known.iter().map(Known::score).collect();
         let better = |index: &usize| *index > 0 && known[*index].error.is_none();
         let keep = (known.len() / 3).max(FINALISTS);
-        let mut chosen: Vec<usize> =
+        let chosen: Vec<usize> =
             survivors(&scores, known.len()).into_iter().filter(better).take(keep).collect();
-        if let Some(index) = chosen.first().and_then(|&best| self.larger(known, best))
-            && !chosen.contains(&index)
-        {
-            chosen.push(index);
-        }
         if chosen.len() <= FINALISTS {
             return Ok(chosen.into_iter().map(|index| known[index].setting.clone()).collect());
         }
@@ -234,12 +227,6 @@ impl Tuner<'_> {
             .collect();
         let kept = survivors(&scores, FINALISTS).into_iter();
         Ok(kept.map(|index| rounds.sets[index + 1].clone()).collect())
-    }
-
-    /// Returns the place of the set that has the next larger memtable, if it was tried.
-    fn larger(&self, known: &[Known], best: usize) -> Option<usize> {
-        let larger = larger_memtable(self.table, &known[best].setting)?;
-        known.iter().position(|own| own.setting == larger && own.error.is_none())
     }
 
     /// Judges the named sets, which follow the `finalists` in the rounds.

@@ -195,14 +195,6 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns a set with the next larger memtable, within the memory budget. `None` if it is the largest.
-pub fn larger_memtable(table: &KnobTable, setting: &Setting) -> Option<Setting> {
-    let knob = table.knobs.iter().find(|knob| matches!(knob.role, Role::Memtable(_)))?;
-    let place = knob.levels.iter().position(|level| level == table.value(knob, setting))?;
-    let larger = table.fitted(&table.with(setting, knob, knob.levels.get(place + 1)?));
-    (table.value(knob, &larger) != table.value(knob, setting)).then_some(larger)
-}
-
 /// Returns the start sets, the most promising first, each within the memory budget.
 fn starts(table: &KnobTable, write_share: f64) -> Vec<Setting> {
     let budget = table.memory_budget_bytes.unwrap_or(0);
@@ -353,18 +345,6 @@ mod tests {
             assert!(bytes(&best) >= most, "seed {seed}: {best}");
             assert!(!search.steps(&best).is_empty());
         }
-    }
-
-    #[test]
-    fn larger_memtable_stays_in_the_budget() {
-        let table = table();
-        let first = Setting::default();
-        let second = larger_memtable(&table, &first).expect("a larger one");
-        assert_eq!(second.0["buffer"], (4 << 20).to_string());
-        let sizes = std::iter::successors(Some(second), |set| larger_memtable(&table, set));
-        let last = sizes.last().expect("one");
-        assert!(table.memory_bytes(&last) <= 64 << 20, "{last}");
-        assert_eq!(larger_memtable(&table, &last), None);
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn made_up<'a>(speed: &'a dyn Fn(&Setting) -> Vec<f64>, seed: u64) -> MadeUp<'a>
 fn tune(
     table: &KnobTable,
     plan: &Plan,
-    runner: &mut dyn Runner,
+    runner: &mut MadeUp<'_>,
     trail: &mut Trail,
     stop: &dyn Fn() -> bool,
 ) -> crate::Result<Outcome> {
@@ -127,38 +127,6 @@ fn planted_best_set_is_found_and_each_knob_explained() {
             assert!(effect.is_some_and(|effect| effect.kept && effect.gain.is_some()), "{knob}");
         }
         assert!(outcome.seconds < 2000.0 * 1.1, "{}", outcome.seconds);
-    }
-}
-
-/// An engine that gets faster with its memtable, as long as the data of a run do not fit in it: those
-/// of a run of half the size fit in half the largest memtable.
-struct Filling<'a>(MadeUp<'a>);
-
-impl Runner for Filling<'_> {
-    fn run(&mut self, setting: &Setting, share: f64, round: usize) -> RunMeasures {
-        let doublings = (level(setting, "buffer", f64::from(2 << 20)) / f64::from(2 << 20)).log2();
-        let gain = (0.2 * doublings.min((8.0 * share).log2())).exp();
-        let mut run = self.0.run(setting, share, round);
-        for own in &mut run.workloads {
-            own.ops_per_sec = own.ops_per_sec.map(|speed| speed * gain);
-        }
-        run
-    }
-}
-
-#[test]
-fn memtable_that_only_long_runs_fill_is_found() {
-    let table = table();
-    let flat = |_: &Setting| vec![1.0, 1.0];
-    for seed in 0..20 {
-        let mut runner = Filling(made_up(&flat, seed));
-        let plan = Plan { write_share: 0.0, ..plan(seed) };
-        let outcome =
-            tune(&table, &plan, &mut runner, &mut Trail::unkept(), &|| false).expect("runs");
-        assert!(outcome.shares.0 <= 0.5 && outcome.shares.1 == 1.0, "{:?}", outcome.shares);
-        let best = outcome.recommended.as_ref().expect(&outcome.verdict);
-        let buffer = level(&best.setting, "buffer", 0.0);
-        assert_eq!(buffer, f64::from(16 << 20), "seed {seed}: {}", best.setting);
     }
 }
 

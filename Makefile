@@ -1,7 +1,7 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench bindings results experiments site guard crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
-.PHONY: proof kills feedkills separated powercut mapped soak tsan asan
+.PHONY: model followers expiry proof kills feedkills separated powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-asan go-bench go-module crates
@@ -55,6 +55,9 @@ check:  ## the quick part: format, lints, shape of the tree, generated documents
 fuzz:   ## every decoder for a minute; random operations, and random calls through C, longer
 	scripts/fuzz.sh
 
+model:  ## random operations against a map under MODEL_CASES (5000) option sets; two hours
+	MODEL_CASES=$${MODEL_CASES:-5000} cargo test --release --package esker --test model any_option_set
+
 crash:  ## power cuts, faults and corruption, a hundred thousand times: one table
 	scripts/crash.sh
 
@@ -78,6 +81,12 @@ sick: ## stores made sick on purpose: does the doctor name each, and what does i
 
 phases: ## what a store gains if each phase gets the setting that was the fastest in it
 	cargo bench --package esker-cli --bench phases
+
+followers: ## what a slot, its reader and a follower cost a writer, and how far they are behind
+	cargo bench --package esker-cli --bench followers
+
+expiry: ## the space of a store whose pairs expire, and scans over expired pairs
+	cargo bench --package esker-cli --bench expiry
 
 api-pages: ## pages of the C, C++, Node.js and Python interfaces in target/pages; a warning is a failure
 	scripts/api-pages.sh

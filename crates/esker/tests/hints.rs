@@ -129,7 +129,7 @@ fn store_without_threads_has_the_hints_of_its_readers() {
 }
 
 #[test]
-fn pairs_that_expired_are_no_empty_range() {
+fn expired_pairs_are_an_empty_range_from_their_time_on() {
     let clock = Arc::new(Turning(AtomicU64::new(1_000)));
     let options = Options { clock: Some(clock.clone()), ..tiny_options() };
     let db = open(Options { background_threads: Some(0), ..options });
@@ -139,7 +139,22 @@ fn pairs_that_expired_are_no_empty_range() {
     let before = db.snapshot();
     clock.0.store(100_000, Ordering::Relaxed);
     assert_eq!(db.iter().unwrap().count(), 0);
-    assert_eq!(db.metrics().hints, 0, "an older snapshot shows these pairs");
+    assert_eq!(db.metrics().hints, 1, "the scan did not report that it found nothing");
+    // No write came between the two, but the older snapshot shows these pairs.
+    assert_eq!(before.iter().unwrap().count(), 200, "a snapshot used the hint");
+    assert_eq!(backward(before.iter().unwrap()).len(), 200);
+    let jumps = db.metrics().hint_jumps;
+    assert_eq!(db.iter().unwrap().count(), 0);
+    assert_eq!(backward(db.snapshot().iter().unwrap()).len(), 0);
+    assert!(db.metrics().hint_jumps >= jumps + 2, "a later reader did not use the hint");
+    // Deleted keys beside them: the wider hint is for the same readers.
+    for n in 200..400 {
+        db.delete(key(n)).unwrap();
+    }
+    assert_eq!(db.iter().unwrap().count(), 0);
+    assert_eq!(before.iter().unwrap().count(), 200, "a snapshot used the wider hint");
+    db.put(key(100), b"value").unwrap();
+    assert_eq!(db.iter().unwrap().count(), 1);
     assert_eq!(before.iter().unwrap().count(), 200);
 }
 

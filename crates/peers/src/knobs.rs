@@ -131,6 +131,42 @@ const FJALL: &[Row] = &[
     ("compression", "compression", "lz4", Role::Compression, Levels::Words(&["none", "lz4"])),
 ];
 
+/// WiredTiger's options: `cache_size` of the connection, `leaf_page_max` and `block_compressor` of the
+/// table. The adapter gives inner pages the size of the leaves.
+const WIREDTIGER: &[Row] = &[
+    ("cache_size", "cache_size", "104857600", Role::Cache, Levels::Powers(4 * MIB, 1024 * MIB)),
+    ("leaf_page_max", "block_size", "32768", Role::Block, Levels::Powers(KIB, 256 * KIB)),
+    (
+        "block_compressor",
+        "compression",
+        "none",
+        Role::Compression,
+        Levels::Words(&["none", "snappy"]),
+    ),
+];
+
+/// The options of WiredTiger's log-structured tree: those above, the size of a chunk, which is its
+/// memtable, and the bits of its filters.
+const WIREDTIGER_LSM: &[Row] = &[
+    ("cache_size", "cache_size", "104857600", Role::Cache, Levels::Powers(4 * MIB, 1024 * MIB)),
+    (
+        "chunk_size",
+        "write_buffer_size",
+        "10485760",
+        Role::Memtable(1),
+        Levels::Powers(MIB, 128 * MIB),
+    ),
+    ("leaf_page_max", "block_size", "32768", Role::Block, Levels::Powers(KIB, 256 * KIB)),
+    ("bloom_bit_count", "filter_bits", "16", Role::Filter, FILTERS),
+    (
+        "block_compressor",
+        "compression",
+        "none",
+        Role::Compression,
+        Levels::Words(&["none", "snappy"]),
+    ),
+];
+
 /// Esker's knobs: name in the option table, purpose, values.
 #[cfg(feature = "engine")]
 const ESKER: &[(&str, Role, Levels)] = &[
@@ -170,12 +206,14 @@ pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<Kn
         "esker" => esker(memory_bytes),
         "rocksdb" => rocksdb(has_path),
         "fjall" => of_rows(name, FJALL),
+        "wiredtiger" => of_rows(name, WIREDTIGER),
+        "wiredtiger-lsm" => of_rows(name, WIREDTIGER_LSM),
         "leveldb" => of_rows(name, LEVELDB),
         _ if has_path => of_rows(name, LEVELDB),
         _ => {
             return Err(LabError::usage(format!(
-                "{name} has no knobs to tune; esker, leveldb, rocksdb and fjall have, and a \
-                 library NAME:PATH with LevelDB's C interface"
+                "{name} has no knobs to tune; esker, leveldb, rocksdb, fjall, wiredtiger and \
+                 wiredtiger-lsm have, and a library NAME:PATH with LevelDB's C interface"
             )));
         }
     })
@@ -288,10 +326,10 @@ mod tests {
 
     #[test]
     fn every_value_of_every_knob_is_accepted_by_the_settings() {
-        for engine in ["esker", "leveldb", "rocksdb", "fjall"] {
+        for engine in ["esker", "leveldb", "rocksdb", "fjall", "wiredtiger", "wiredtiger-lsm"] {
             let Ok(mut table) = knobs(engine, false, None) else { continue };
             set_budget(&mut table, None);
-            assert!(table.knobs.len() >= 6, "{engine}");
+            assert!(table.knobs.len() >= 3, "{engine}");
             for knob in &table.knobs {
                 for level in knob.levels.iter().chain([&knob.default]) {
                     let mut config = crate::bench::config();
@@ -309,7 +347,7 @@ mod tests {
     /// The properties that a tuning prints are taken by `lab ycsb`.
     #[test]
     fn every_property_is_accepted_by_a_ycsb_run() {
-        for engine in ["esker", "leveldb", "rocksdb", "fjall"] {
+        for engine in ["esker", "leveldb", "rocksdb", "fjall", "wiredtiger", "wiredtiger-lsm"] {
             let Ok(table) = knobs(engine, false, None) else { continue };
             let mut properties = Properties::default();
             for (name, value) in table.properties(&Setting::default()) {

@@ -9,8 +9,11 @@ use esker_lab::lab::round::LabRound;
 use esker_lab::mix::ycsb::Properties;
 use esker_lab::run::interleave::single_round;
 use esker_lab::run::subprocess::{Reply, Request, Work};
+use esker_lab::tune::knob::{KnobTable, Setting};
+use esker_lab::tune::runner::LabRunner;
+use esker_lab::tune::workload::{Sizes, parse};
 
-use crate::bench::{config, engine_named, split_spec};
+use crate::bench::{config, engine_named, engines_and, split_spec};
 use crate::library::trim_memory;
 use crate::ycsb::{YcsbRun, run_here};
 
@@ -80,6 +83,33 @@ fn round(spec: &str, base: &BenchConfig, work: Work, messages: &mut dyn Write) -
                 warnings: done.warnings,
                 error: None,
             })
+        }
+        Work::Tune {
+            workloads,
+            records,
+            operations,
+            properties,
+            robust_points,
+            share,
+            round,
+            base_dir,
+        } => {
+            let sizes = Sizes { records, operations, properties, robust_points };
+            let mut base = base.clone();
+            base.progress = false;
+            let runner = LabRunner {
+                engine: engine.as_ref(),
+                // The flags have the whole set.
+                table: &KnobTable::default(),
+                base: &base,
+                workloads: &parse(&workloads, &base, &sizes, &engines_and(name))?,
+                base_dir: &base_dir,
+                settle_memory: &trim_memory,
+                remote: None,
+            };
+            let samples = runner.measured(&Setting::default(), share, round)?;
+            let samples = samples.into_iter().map(|sample| (String::new(), None, sample)).collect();
+            Ok(Reply { samples, ..Reply::default() })
         }
         Work::Ycsb { .. } => Err(LabError::usage("YCSB by itself has no rounds")),
     }

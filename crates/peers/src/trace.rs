@@ -60,6 +60,7 @@ pub fn record(run: &RecordRun) -> Result<u64> {
         workloads: &workloads,
         base_dir: &stores.dir,
         settle_memory: &trim_memory,
+        remote: None,
     };
     let measures = runner.run(&Setting::default(), 1.0, 0);
     if let Some(error) = measures.error {

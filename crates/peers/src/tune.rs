@@ -14,12 +14,12 @@ use esker_lab::tune::decide::Terms;
 use esker_lab::tune::knob::{KnobTable, Setting};
 use esker_lab::tune::measures::{Combine, Objective};
 use esker_lab::tune::outcome::Outcome;
-use esker_lab::tune::runner::LabRunner;
+use esker_lab::tune::runner::{LabRunner, Remote};
 use esker_lab::tune::trail::Trail;
 use esker_lab::tune::tuner::{Plan, Tuner};
 use esker_lab::tune::workload::{Sizes, Workload, names, parse, write_share};
 
-use crate::bench::{engines_and, in_process, split_spec};
+use crate::bench::{engine_named, engines_and, split_spec};
 use crate::knobs::{knobs, set_budget};
 use crate::library::trim_memory;
 use crate::rocksdb_options;
@@ -68,7 +68,7 @@ pub struct TuneRun {
 pub fn run(run: &TuneRun, stop: &dyn Fn() -> bool, messages: &mut dyn Write) -> Result<Outcome> {
     let (name, path) = split_spec(&run.engine);
     let (mut base, table) = settings(run, name, path.is_some())?;
-    let engine = in_process(name, path, "which the tuner does not use")?;
+    let engine = engine_named(name, path)?;
     let workloads = parse(&run.workloads, &base, &run.sizes, &engines_and(name))?;
     let names = names(&workloads);
     base.progress = false;
@@ -88,6 +88,11 @@ pub fn run(run: &TuneRun, stop: &dyn Fn() -> bool, messages: &mut dyn Write) -> 
         workloads: &workloads,
         base_dir: &stores.dir,
         settle_memory: &trim_memory,
+        remote: engine.subprocess_spec().map(|engine| Remote {
+            engine,
+            workloads: &run.workloads,
+            sizes: &run.sizes,
+        }),
     };
     let mut tuner = Tuner {
         table: &table,
@@ -102,7 +107,7 @@ pub fn run(run: &TuneRun, stop: &dyn Fn() -> bool, messages: &mut dyn Write) -> 
     };
     let mut outcome = tuner.run()?;
     outcome.description = engine.description();
-    outcome.warnings = env::warnings(&machine);
+    outcome.warnings.extend(env::warnings(&machine));
     outcome.machine = machine;
     outcome.workloads = names;
     Ok(outcome)

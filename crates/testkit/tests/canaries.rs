@@ -193,6 +193,20 @@ fn whole_batches_over_several_keyspaces_pass() {
 }
 
 #[test]
+fn forgotten_change_of_the_feed_is_detected() {
+    let of = |bug| {
+        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+        cuts::run(&script(Policy::Fluid, Theme::Feed, 3, 60), &effort)
+    };
+    let without = of(PlantedBug::None);
+    assert!(without.failures.is_empty(), "{}", without.report());
+    assert!(without.of("readings of the feed") > 3, "{:?}", without.counts);
+    let tally = of(PlantedBug::ForgottenChange);
+    let found = tally.failures.iter().filter(|f| f.message.contains("reader of the change feed"));
+    assert!(found.count() > 0, "{:?} {}", tally.counts, tally.report());
+}
+
+#[test]
 fn torn_batch_over_several_keyspaces_is_detected() {
     let tally = cuts_with(PlantedBug::TornBatch);
     let torn = tally.failures.iter().filter(|f| f.message.contains("no number of first batches"));

@@ -178,6 +178,7 @@ fn tuning(args: &TuneArgs, global: &Global) -> Result<TuneRun, Failure> {
     base.seed = args.seed;
     base.db.clone_from(&args.db);
     base.built_from = super::bench::built_from();
+    base.child = std::env::current_exe().ok();
     let constraints: Result<Vec<Constraint>, _> =
         args.constraints.iter().map(|text| Constraint::parse(text)).collect();
     let new_trail = || {

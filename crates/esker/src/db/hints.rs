@@ -74,6 +74,8 @@ impl DbInner {
     #[cold]
     fn take_report(&self, tree: TreeId, range: Hint, forward: bool) {
         let from = if forward { range.after.clone() } else { range.before.clone() };
+        // A search does not see that pairs have expired.
+        let can_search = tree == 0 && range.from_ms == 0;
         let taken = self.committer.try_lock().is_some_and(|mut writer| {
             writer.poison_on_panic(|writer| {
                 let is_current =
@@ -83,7 +85,7 @@ impl DbInner {
                 added
             })
         });
-        if !taken && tree == 0 {
+        if !taken && can_search {
             self.search_behind_hint(from, forward);
         }
     }
@@ -103,7 +105,7 @@ impl DbInner {
     fn search_behind_hint(&self, from: Edge, forward: bool) {
         let hints = self.hints.get();
         let hint = hints.as_ref().and_then(|hints| match &from {
-            Some(from) => hints.find(&self.order, from, SeqNo::MAX),
+            Some(from) => hints.find(&self.order, from),
             None => hints.outermost(forward),
         });
         let end =
@@ -179,7 +181,7 @@ impl DbInner {
     /// Returns whether readers have a hint that covers `key`.
     fn is_hinted(&self, key: &[u8]) -> bool {
         let hints = self.hints.get();
-        hints.is_some_and(|hints| hints.find(&self.order, key, SeqNo::MAX).is_some())
+        hints.is_some_and(|hints| hints.find(&self.order, key).is_some())
     }
 
     /// Adds a hint for the range `searched`, if that pays. Returns the keys at which the search

@@ -2,8 +2,8 @@
 //! of stepping over each one.
 //!
 //! A hint states that no key strictly between `after` and `before` was visible at sequence number
-//! `since`, nor at any later one so far. Hints are in memory only. No result depends on their
-//! presence.
+//! `since` and time `from_ms`, nor at any later ones so far. Hints are in memory only. No result
+//! depends on their presence.
 //!
 //! Invariants:
 //! 1. Only the holder of the commit lock changes the list, and readers get the list as a whole. A
@@ -20,7 +20,10 @@
 //!    part. The number `r` above must therefore have been visible before the *read state* was
 //!    taken. Everything up to `r` is in the read state, and the reader sees the store at some
 //!    number not below `r`.
-//! 4. Hints are sorted in the store's order and do not overlap. The bounds are not part of the
+//! 4. A pair that has expired stays expired, because the clock of an open store does not go back. A
+//!    hint over such pairs has the time of the reader that found it, and readers at an earlier time
+//!    do not use it. A hint without such pairs has the time 0.
+//! 5. Hints are sorted in the store's order and do not overlap. The bounds are not part of the
 //!    range: a hint says nothing about them.
 
 use std::cmp::Ordering;
@@ -49,15 +52,22 @@ pub struct Hint {
     pub before: Edge,
     /// Sequence number from which on no key of the range is visible.
     pub since: SeqNo,
+    /// Time in milliseconds since 1970 from which on no key of the range is visible.
+    pub from_ms: u64,
     /// Estimated number of entries that a scan skips.
     pub dead: u64,
     cuts_left: u8,
 }
 
 impl Hint {
-    /// Creates a hint for the keys between `after` and `before`.
+    /// Creates a hint for the keys between `after` and `before`, for every time.
     pub fn new(after: Edge, before: Edge, since: SeqNo, dead: u64) -> Hint {
-        Hint { after, before, since, dead, cuts_left: CUTS_MAX }
+        Hint { after, before, since, from_ms: 0, dead, cuts_left: CUTS_MAX }
+    }
+
+    /// Returns whether a reader at the sequence number `as_of` and the time `at_ms` may use the hint.
+    fn is_for(&self, as_of: SeqNo, at_ms: u64) -> bool {
+        self.since <= as_of && self.from_ms <= at_ms
     }
 
     /// Returns whether `key` lies inside the range.
@@ -129,11 +139,21 @@ impl Hints {
         self.list[at].contains(order, key).then_some(at)
     }
 
-    /// Returns the hint that contains `key`, for a reader that may use hints with `since` up to
-    /// `as_of`.
-    pub fn find(&self, order: &KeyOrder, key: &[u8], as_of: SeqNo) -> Option<&Hint> {
-        let hint = &self.list[self.position(order, key)?];
-        (hint.since <= as_of).then_some(hint)
+    /// Returns the hint that contains `key`.
+    pub fn find(&self, order: &KeyOrder, key: &[u8]) -> Option<&Hint> {
+        Some(&self.list[self.position(order, key)?])
+    }
+
+    /// Does the same for a reader that may use hints with `since` up to `as_of` and `from_ms` up to
+    /// `at_ms`.
+    pub fn find_for(
+        &self,
+        order: &KeyOrder,
+        key: &[u8],
+        as_of: SeqNo,
+        at_ms: u64,
+    ) -> Option<&Hint> {
+        self.find(order, key).filter(|hint| hint.is_for(as_of, at_ms))
     }
 
     /// Returns the first hint in key order, or without `first` the last one.
@@ -149,7 +169,7 @@ impl Hints {
     }
 
     /// Adds a hint and merges it with all hints that overlap it. All of them hold now, so the
-    /// merged hint holds from the latest `since` on. Returns `false` when the hint is not kept.
+    /// merged hint holds from the latest `since` and the latest `from_ms` on. Returns `false` when the hint is not kept.
     pub fn add(&mut self, order: &KeyOrder, hint: Hint) -> bool {
         if hint.is_empty(order) || !hint.is_short() {
             return false;
@@ -170,6 +190,7 @@ impl Hints {
         }
         for old in &self.list[overlapped.clone()] {
             all.since = all.since.max(old.since);
+            all.from_ms = all.from_ms.max(old.from_ms);
             all.dead = all.dead.max(old.dead);
         }
         let kept = (all.after.clone(), all.before.clone());
@@ -258,7 +279,7 @@ mod tests {
     /// [`Hints::find`] agrees.
     fn covers(order: &KeyOrder, hints: &Hints, key: u8) -> bool {
         let slow = hints.all().iter().any(|h| h.contains(order, &[key]));
-        assert_eq!(hints.find(order, &[key], SeqNo::MAX).is_some(), slow);
+        assert_eq!(hints.find(order, &[key]).is_some(), slow);
         slow
     }
 
@@ -286,17 +307,34 @@ mod tests {
         let order = KeyOrder::Bytewise;
         let mut hints = Hints::new(HINTS_MAX);
         hints.add(&order, hint(10, 20, 7));
-        assert!(hints.find(&order, &[15], 6).is_none());
-        assert!(hints.find(&order, &[15], 7).is_some());
+        assert!(hints.find_for(&order, &[15], 6, 0).is_none());
+        assert!(hints.find_for(&order, &[15], 7, 0).is_some());
         for outside in [9, 10, 20, 21] {
-            assert!(hints.find(&order, &[outside], 9).is_none());
+            assert!(hints.find_for(&order, &[outside], 9, 0).is_none());
         }
-        assert!(hints.find(&order, &[10, 0], 9).is_some());
+        assert!(hints.find_for(&order, &[10, 0], 9, 0).is_some());
         assert!(hints.below(&order, &[19]).is_none());
         assert!(hints.below(&order, &[20]).is_some());
         hints.add(&order, hint(30, 40, 8));
         let outermost = |first| hints.outermost(first).map(|hint| hint.since);
         assert_eq!((outermost(true), outermost(false)), (Some(7), Some(8)));
+    }
+
+    #[test]
+    fn hint_over_expired_pairs_is_for_readers_at_its_time_and_later() {
+        let order = KeyOrder::Bytewise;
+        let mut hints = Hints::new(HINTS_MAX);
+        hints.add(&order, Hint { from_ms: 100, ..hint(10, 20, 7) });
+        assert!(hints.find_for(&order, &[15], 7, 99).is_none());
+        assert!(hints.find_for(&order, &[15], 6, 100).is_none());
+        assert!(hints.find_for(&order, &[15], 7, 100).is_some());
+        // A hint for every time that overlaps it gets its time, and so do the parts of a cut.
+        hints.add(&order, hint(19, 30, 3));
+        assert!(hints.cut(&order, &[25]));
+        for key in [15, 22, 27] {
+            assert!(hints.find_for(&order, &[key], 9, 99).is_none(), "{key}");
+            assert!(hints.find_for(&order, &[key], 9, 100).is_some(), "{key}");
+        }
     }
 
     #[test]
@@ -313,9 +351,9 @@ mod tests {
         }
         assert!(cuts <= CUTS_MAX, "{cuts}");
         assert_eq!(ranges(&hints)[0], (10, 50, 7));
-        assert!(hints.find(&order, &[100], 9).is_none(), "the rest of the hint was kept");
+        assert!(hints.find_for(&order, &[100], 9, 0).is_none(), "the rest of the hint was kept");
         assert!(hints.cut(&order, &[11; BOUND_BYTES_MAX + 1]));
-        assert!(hints.find(&order, &[12], 9).is_none(), "a long bound was kept");
+        assert!(hints.find_for(&order, &[12], 9, 0).is_none(), "a long bound was kept");
     }
 
     #[test]
@@ -340,7 +378,7 @@ mod tests {
             hints.add(&order, Hint::new(after, before, 1, u64::from(at.abs_diff(3))));
         }
         assert_eq!(hints.len(), HINTS_MAX);
-        assert!(hints.find(&order, &[6, 0], 1).is_none(), "the shortest hint was kept");
+        assert!(hints.find_for(&order, &[6, 0], 1, 0).is_none(), "the shortest hint was kept");
         assert!(
             !hints.add(&order, Hint::new(edge(&[250]), None, 1, 0)),
             "a hint shorter than all others was added"

@@ -122,6 +122,12 @@ impl Resolver {
         self.keys_only || self.own_prefix.is_some_and(|own| !key.starts_with(&own))
     }
 
+    /// Returns the time of the read, in milliseconds since 1970. A search at whatever time has 0.
+    #[inline]
+    pub fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
     /// Returns whether a pair with this time has expired.
     #[inline]
     pub fn is_expired(&self, time_ms: u64) -> bool {

@@ -23,17 +23,11 @@ pub(super) struct SkipState {
 }
 
 /// The invisible keys that a seek passed.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Walk {
     /// Number of keys stepped over one by one since the last jump.
     pub dead: u64,
-    /// Whether the keys stay invisible to every later reader until they are put again. A key that
-    /// is invisible because its pair has expired does not.
-    pub is_lasting: bool,
-}
-
-impl Default for Walk {
-    fn default() -> Walk {
-        Walk { dead: 0, is_lasting: true }
-    }
+    /// Whether some of the keys, or of those that a hint has skipped, may be visible at an earlier
+    /// time, because their pairs have expired.
+    pub has_expired: bool,
 }

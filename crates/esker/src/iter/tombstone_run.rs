@@ -33,6 +33,11 @@ impl<C: Cursor> VisibleCursor<C> {
         self.walk
     }
 
+    /// Returns the time of the reader, in milliseconds since 1970.
+    pub fn at_ms(&self) -> u64 {
+        self.resolver.at_ms()
+    }
+
     /// Returns the number of entries that the hints in use have skipped.
     pub fn skipped_by_hints(&self) -> u64 {
         self.skips.as_ref().map_or(0, |skip_state| skip_state.skipped)
@@ -48,10 +53,12 @@ impl<C: Cursor> VisibleCursor<C> {
         let Some(skip_state) = self.skips.as_deref_mut() else { return Ok(in_batch) };
         skip_state.lookups += 1;
         let key = self.source.key();
-        if let Some(hint) = skip_state.hints.find(&self.order, key, skip_state.as_of) {
+        let (as_of, at_ms) = (skip_state.as_of, self.resolver.at_ms());
+        if let Some(hint) = skip_state.hints.find_for(&self.order, key, as_of, at_ms) {
             skip_state.hints.jumps.add(1);
             skip_state.skipped += hint.dead;
             self.walk.dead = 0;
+            self.walk.has_expired |= hint.from_ms > 0;
             self.stepped_over += JUMP_STEPS;
             let edge = if self.forward { &hint.before } else { &hint.after };
             let Some(key) = edge.clone() else { return Ok(None) };
@@ -91,9 +98,9 @@ impl<C: Cursor> VisibleCursor<C> {
     /// Only a forward scan is needed then.
     fn tombstone_run_behind_hint(&mut self, key: &[u8]) -> Result<Option<TombstoneRun>> {
         let hints = self.skips.as_ref().map(|skip_state| skip_state.hints.clone());
-        let Some(hint) = hints.as_ref().and_then(|hints| hints.below(&self.order, key)) else {
-            return Ok(None);
-        };
+        let below = hints.as_ref().and_then(|hints| hints.below(&self.order, key));
+        // A run is for readers at every time.
+        let Some(hint) = below.filter(|hint| hint.from_ms == 0) else { return Ok(None) };
         let Some(from) = &hint.before else { return Ok(None) };
         let mut open = Vec::new();
         self.seek(from)?;

@@ -466,7 +466,7 @@ impl<C: Cursor> VisibleCursor<C> {
                 if self.settle_special(seqno, kind)? {
                     return Ok(());
                 }
-                self.walk.is_lasting = false;
+                self.walk.has_expired = true;
             }
             steps = 0;
             self.stepped_over += 1;
@@ -534,7 +534,7 @@ impl<C: Cursor> VisibleCursor<C> {
             }
             self.saved_time_ms = expiry::NEVER_MS;
             if kind != Kind::Put && !self.settle_special_backward(kind)? {
-                self.walk.is_lasting = false;
+                self.walk.has_expired = true;
                 continue;
             }
             self.valid = true;

@@ -171,7 +171,7 @@ impl HintKeeper {
     /// Starts a watch around `key` and returns the current hints. Returns `None` if a hint covers
     /// the key.
     pub fn watch(&mut self, key: &[u8]) -> Option<Arc<Hints>> {
-        if self.hints.find(&self.order, key, SeqNo::MAX).is_some() {
+        if self.hints.find(&self.order, key).is_some() {
             return None;
         }
         if !is_seeded(Bug::UnwatchedHintSearch) {

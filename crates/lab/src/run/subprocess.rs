@@ -72,6 +72,25 @@ pub enum Work {
         /// Whether the run phase follows the load phase.
         run: bool,
     },
+    /// The workloads of a tuning, with one set of options, which is in the flags.
+    Tune {
+        /// The workloads, as the user names them.
+        workloads: Vec<String>,
+        /// Records of generated workloads.
+        records: u64,
+        /// Operations of each run phase; `None` for as many as records.
+        operations: Option<u64>,
+        /// YCSB properties: name and value.
+        properties: Vec<(String, String)>,
+        /// Points by which the share of reads may move.
+        robust_points: Option<f64>,
+        /// Share of the workloads' size.
+        share: f64,
+        /// Round, which selects the seed of the operations.
+        round: usize,
+        /// Parent directory of the engines' directories.
+        base_dir: PathBuf,
+    },
 }
 
 impl Work {
@@ -79,7 +98,7 @@ impl Work {
     fn memory_limit(&self) -> Option<u64> {
         match self {
             Work::Lab { point, .. } => point.memory_limit,
-            Work::Bench { .. } | Work::Ycsb { .. } => None,
+            Work::Bench { .. } | Work::Ycsb { .. } | Work::Tune { .. } => None,
         }
     }
 }

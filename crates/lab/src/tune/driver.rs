@@ -48,7 +48,9 @@ impl Tuner<'_> {
         let schedule = self.probe()?;
         let (trials, mut known) = self.search(&schedule)?;
         let search_seconds = self.seconds;
+        let warnings: Vec<String> = self.cut_search(&schedule, trials.len()).into_iter().collect();
         let finalists = self.halve(&schedule, &mut known)?;
+        let finalists = self.with_larger_memtable(finalists);
         let compared = finalists.len();
         let rounds = self.finals(&schedule, finalists)?;
         let judged: Vec<Judged> =
@@ -90,7 +92,7 @@ impl Tuner<'_> {
             runs: self.runs,
             seconds: self.seconds,
             interrupted: self.interrupted,
-            warnings: Vec::new(),
+            warnings,
         })
     }
 
@@ -227,6 +229,28 @@ impl Tuner<'_> {
             .collect();
         let kept = survivors(&scores, FINALISTS).into_iter();
         Ok(kept.map(|index| rounds.sets[index + 1].clone()).collect())
+    }
+
+    /// Adds the next larger memtable of the best finalist. The runs of search and halving are short,
+    /// and may end before a larger memtable is full.
+    fn with_larger_memtable(&self, mut finalists: Vec<Setting>) -> Vec<Setting> {
+        let larger = finalists.first().and_then(|best| self.table.with_larger_memtable(best));
+        if let Some(larger) = larger.filter(|set| !self.plan.sweep && !finalists.contains(set)) {
+            finalists.push(larger);
+        }
+        finalists
+    }
+
+    /// Returns a warning if the time for the search ended before its trials.
+    fn cut_search(&self, schedule: &Schedule, tried: usize) -> Option<String> {
+        let is_cut = self.plan.trials > tried && self.seconds >= schedule.search_end;
+        is_cut.then(|| {
+            format!(
+                "{tried} of {} sets were tried: a third of the budget is for the search, and it was \
+                 used up. A larger budget tries more sets",
+                self.plan.trials
+            )
+        })
     }
 
     /// Judges the named sets, which follow the `finalists` in the rounds.

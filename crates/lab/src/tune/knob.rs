@@ -192,6 +192,32 @@ impl KnobTable {
         other
     }
 
+    /// Returns the levels next to the value of an ordered knob in a set: the next smaller and the
+    /// next larger one. A value that is no level, such as `auto`, stands for its bytes.
+    pub fn neighbours<'a>(
+        &self,
+        knob: &'a Knob,
+        setting: &Setting,
+    ) -> (Option<&'a str>, Option<&'a str>) {
+        let Some(now) = bytes_of(self.value(knob, setting)).or(knob.default_bytes) else {
+            return (None, None);
+        };
+        let sized = || knob.levels.iter().filter_map(|level| Some((bytes_of(level)?, level)));
+        let smaller = sized().filter(|(bytes, _)| *bytes < now).max_by_key(|(bytes, _)| *bytes);
+        let larger = sized().filter(|(bytes, _)| *bytes > now).min_by_key(|(bytes, _)| *bytes);
+        (smaller.map(|(_, level)| level.as_str()), larger.map(|(_, level)| level.as_str()))
+    }
+
+    /// Returns the set with the next larger memtable, within the memory budget; `None` if there is
+    /// none, or if the budget leaves no room for it.
+    pub fn with_larger_memtable(&self, setting: &Setting) -> Option<Setting> {
+        let knob = self.knobs.iter().find(|knob| matches!(knob.role, Role::Memtable(_)))?;
+        let (_, larger) = self.neighbours(knob, setting);
+        let wanted = larger?;
+        let fitted = self.fitted(&self.with(setting, knob, wanted));
+        (self.value(knob, &fitted) == wanted).then_some(fitted)
+    }
+
     /// Returns the bytes that memtables and cache may take in a set.
     pub fn memory_bytes(&self, setting: &Setting) -> u64 {
         let of = |knob: &Knob| {
@@ -293,6 +319,36 @@ pub(crate) mod tests {
         let both = table.fitted(&set(&large, &large));
         assert!(table.memory_bytes(&both) <= 64 << 20, "{both}");
         assert_eq!(table.fitted(&Setting::default()), Setting::default());
+    }
+
+    #[test]
+    fn neighbours_of_a_word_are_those_of_its_bytes() {
+        let mut table = table();
+        let next = |table: &KnobTable| -> Vec<Option<u64>> {
+            let (smaller, larger) = table.neighbours(&table.knobs[0], &Setting::default());
+            [smaller, larger].map(|level| level.and_then(bytes_of)).to_vec()
+        };
+        assert_eq!(next(&table), [Some(1 << 20), Some(4 << 20)]);
+        table.knobs[0].default = "auto".into();
+        assert_eq!(next(&table), [None, None]);
+        table.knobs[0].default_bytes = Some(3 << 20);
+        assert_eq!(next(&table), [Some(2 << 20), Some(4 << 20)]);
+        table.knobs[0].default_bytes = Some(1 << 20);
+        assert_eq!(next(&table), [None, Some(2 << 20)]);
+    }
+
+    #[test]
+    fn larger_memtable_is_one_step_and_within_the_budget() {
+        let table = table();
+        let mut setting = Setting::default();
+        let mut sizes = Vec::new();
+        while let Some(larger) = table.with_larger_memtable(&setting) {
+            assert!(table.memory_bytes(&larger) <= 64 << 20, "{larger}");
+            sizes.push(table.value(&table.knobs[0], &larger).to_string());
+            setting = larger;
+        }
+        // Two memtables of 32 MiB leave nothing for the smallest cache.
+        assert_eq!(sizes, ["4194304", "8388608", "16777216"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::knob::{KnobTable, Setting};
 use super::measures::{RunMeasures, Runner, WorkloadMeasures};
-use super::workload::Workload;
+use super::workload::{Sizes, Workload};
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
 use crate::experiment::expect::Amount;
@@ -17,6 +17,7 @@ use crate::record::schema::TaskSample;
 use crate::run::config::DATA_BYTES_SPARE;
 use crate::run::engine_dir::EngineDir;
 use crate::run::session::{self as tasks, Round, Silent};
+use crate::run::subprocess::{self, Request, Work};
 use crate::target::Engine;
 use crate::trace::replay;
 use crate::workload::tasks::{TaskSpec, is_without_engine, labels};
@@ -24,7 +25,17 @@ use crate::workload::tasks::{TaskSpec, is_without_engine, labels};
 /// Smallest number of records or operations of a shortened run.
 const COUNT_MIN: u64 = 100;
 
-/// Measures sets with the lab's rounds in this process.
+/// An engine that runs in a separate process, and the workloads by their names.
+pub struct Remote<'a> {
+    /// The engine, as `name` or `name=path`.
+    pub engine: String,
+    /// The workloads, as the user names them.
+    pub workloads: &'a [String],
+    /// Their sizes.
+    pub sizes: &'a Sizes,
+}
+
+/// Measures sets with the lab's rounds.
 pub struct LabRunner<'a> {
     /// The engine.
     pub engine: &'a dyn Engine,
@@ -38,6 +49,8 @@ pub struct LabRunner<'a> {
     pub base_dir: &'a Path,
     /// Returns freed memory to the operating system.
     pub settle_memory: &'a dyn Fn(),
+    /// Where the engine runs if not in this process.
+    pub remote: Option<Remote<'a>>,
 }
 
 impl Runner for LabRunner<'_> {
@@ -81,8 +94,15 @@ impl LabRunner<'_> {
         Ok(config)
     }
 
-    fn measured(&self, setting: &Setting, share: f64, round: usize) -> Result<Vec<TaskSample>> {
+    /// Runs all workloads once, and returns their samples. After a failed sample no workload follows.
+    ///
+    /// # Errors
+    /// A set is refused, or the stores cannot be made or removed.
+    pub fn measured(&self, setting: &Setting, share: f64, round: usize) -> Result<Vec<TaskSample>> {
         let config = self.config(setting)?;
+        if let Some(remote) = &self.remote {
+            return self.in_child(remote, &config, share, round);
+        }
         let engine_dir = EngineDir::prepare(self.base_dir, self.engine.name())?;
         let mut samples = Vec::new();
         for workload in self.workloads {
@@ -112,6 +132,31 @@ impl LabRunner<'_> {
         engine_dir.remove()?;
         rustix::fs::sync();
         Ok(samples)
+    }
+
+    fn in_child(
+        &self,
+        remote: &Remote<'_>,
+        config: &BenchConfig,
+        share: f64,
+        round: usize,
+    ) -> Result<Vec<TaskSample>> {
+        let mut flags = config.flags_given();
+        flags.insert("seed".into(), config.seed.to_string());
+        let sizes = remote.sizes;
+        let work = Work::Tune {
+            workloads: remote.workloads.to_vec(),
+            records: sizes.records,
+            operations: sizes.operations,
+            properties: sizes.properties.clone(),
+            robust_points: sizes.robust_points,
+            share,
+            round,
+            base_dir: self.base_dir.to_path_buf(),
+        };
+        let request = Request { engine: remote.engine.clone(), flags, work };
+        let reply = subprocess::run(self.base.child.as_deref(), &request, &mut Vec::new())?;
+        Ok(reply.samples.into_iter().map(|(_, _, sample)| sample).collect())
     }
 
     fn mixed(
@@ -224,6 +269,7 @@ mod tests {
             workloads: &workloads,
             base_dir: dir.path(),
             settle_memory: &|| {},
+            remote: None,
         };
         let run = runner.run(&Setting::default(), 0.5, 1);
         assert_eq!(run.error, None);

@@ -76,7 +76,8 @@ impl Schedule {
                 end: all.1,
             };
         }
-        let finalists = FINALISTS + 1 + beside;
+        // The default set, and the best finalist with a larger memtable.
+        let finalists = FINALISTS + 2 + beside;
         let final_runs = (finalists * ROUNDS_MIN) as f64 + EXPLAINED * ROUNDS_MIN as f64;
         let final_share = cost.share(0.5 * budget_seconds, final_runs);
         let search_runs = 2.5 * trials.max(1) as f64;

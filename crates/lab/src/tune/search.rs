@@ -106,12 +106,8 @@ impl<'a> Search<'a> {
         for is_wanted in roles {
             for knob in self.table.knobs.iter().filter(|knob| knob.ordered && is_wanted(knob.role))
             {
-                let now = self.table.value(knob, best);
-                let Some(place) = knob.levels.iter().position(|level| level == now) else {
-                    continue;
-                };
-                let neighbours = [place.checked_add(1), place.checked_sub(1)].into_iter().flatten();
-                for level in neighbours.filter_map(|place| knob.levels.get(place)) {
+                let (smaller, larger) = self.table.neighbours(knob, best);
+                for level in [larger, smaller].into_iter().flatten() {
                     steps.push(self.table.fitted(&self.table.with(best, knob, level)));
                 }
             }

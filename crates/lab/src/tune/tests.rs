@@ -21,6 +21,8 @@ struct MadeUp<'a> {
     noise: f64,
     rng: Rng,
     runs: Cell<usize>,
+    /// Seconds of any run, however short.
+    fixed_seconds: f64,
     fails: &'a dyn Fn(&Setting) -> bool,
 }
 
@@ -48,7 +50,7 @@ impl Runner for MadeUp<'_> {
         };
         RunMeasures {
             workloads: speeds.into_iter().enumerate().map(of).collect(),
-            seconds: 10.0 * share,
+            seconds: self.fixed_seconds + 10.0 * share,
             error: (self.fails)(setting).then(|| "no space left on device".to_string()),
         }
     }
@@ -73,7 +75,14 @@ fn plan(seed: u64) -> Plan {
 const NEVER: &dyn Fn(&Setting) -> bool = &|_| false;
 
 fn made_up<'a>(speed: &'a dyn Fn(&Setting) -> Vec<f64>, seed: u64) -> MadeUp<'a> {
-    MadeUp { speed, noise: 0.02, rng: Rng::new(seed), runs: Cell::new(0), fails: NEVER }
+    MadeUp {
+        speed,
+        noise: 0.02,
+        rng: Rng::new(seed),
+        runs: Cell::new(0),
+        fixed_seconds: 0.0,
+        fails: NEVER,
+    }
 }
 
 fn tune(
@@ -249,6 +258,52 @@ fn named_sets_are_judged_in_the_rounds_of_the_finalists() {
     let outcome = tune(&table, &plan, &mut runner, &mut Trail::unkept(), &|| false).expect("runs");
     assert!(outcome.trials.is_empty() && outcome.finalists.is_empty());
     assert_eq!((outcome.recommended, outcome.beside.len()), (None, 2));
+}
+
+/// The last step of the memtable brings 30 %, but only in runs that are long enough to fill it.
+#[test]
+fn memtable_that_only_long_runs_fill_is_found() {
+    struct Filling<'a>(MadeUp<'a>);
+    impl Runner for Filling<'_> {
+        fn run(&mut self, setting: &Setting, share: f64, round: usize) -> RunMeasures {
+            let filled = level(setting, "buffer", 2e6).min(if share < 0.9 { 9e6 } else { 64e6 });
+            let speed = (0.3 * (filled / 2e6).log2()).exp();
+            let mut run = self.0.run(setting, share, round);
+            for own in &mut run.workloads {
+                own.ops_per_sec = own.ops_per_sec.map(|ops| ops * speed);
+            }
+            run
+        }
+    }
+    let table = table();
+    let flat = |_: &Setting| vec![1.0, 1.0];
+    for seed in 0..8 {
+        let mut runner = Filling(made_up(&flat, seed));
+        let (plan, messages, trail) = (plan(seed), &mut Vec::new(), &mut Trail::unkept());
+        let (seconds, runs, interrupted, stop) = (0.0, 0, false, &|| false);
+        let (table, plan, runner) = (&table, &plan, &mut runner);
+        let outcome =
+            Tuner { table, plan, runner, trail, stop, messages, seconds, runs, interrupted }
+                .run()
+                .expect("runs");
+        let best = outcome.recommended.as_ref().expect(&outcome.verdict);
+        assert!(level(&best.setting, "buffer", 0.0) >= 16e6, "seed {seed}: {}", best.setting);
+    }
+}
+
+#[test]
+fn search_that_runs_out_of_time_is_a_warning() {
+    let table = table();
+    let mut plan = plan(1);
+    plan.budget_seconds = 60.0;
+    let mut slow = MadeUp { fixed_seconds: 1.0, ..made_up(&planted, 1) };
+    let outcome = tune(&table, &plan, &mut slow, &mut Trail::unkept(), &|| false);
+    let outcome = outcome.expect("runs");
+    let [warning] = &outcome.warnings[..] else { panic!("{:?}", outcome.warnings) };
+    assert!(warning.starts_with(&format!("{} of 15 sets", outcome.trials.len())), "{warning}");
+    plan.budget_seconds = 2000.0;
+    let outcome = tune(&table, &plan, &mut made_up(&planted, 1), &mut Trail::unkept(), &|| false);
+    assert_eq!(outcome.expect("runs").warnings, Vec::<String>::new());
 }
 
 #[test]

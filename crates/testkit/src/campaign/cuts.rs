@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::image_check::{Checks, Found, check_image, judge};
 use super::ledger::{Bounds, Change, Ledger};
+use super::reader::Reader;
 use super::script::{Script, Step, Theme, script};
 use super::script_run::{Outcome, PlantedBug, ScriptRun, store_dir};
 use super::tally::{Finding, Tally, Verdict, guarded};
@@ -90,7 +91,6 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
         return Tally::default();
     }
     disk.sync_everything();
-    let ledger = Arc::new(Mutex::new(Ledger::default()));
     let mut campaign = Campaign {
         options: &script.options,
         encrypted: script.encrypted,
@@ -101,7 +101,7 @@ pub fn run(script: &Script, effort: &Effort) -> Tally {
         tally: Tally::default(),
         found: HashMap::new(),
     };
-    campaign.run_steps(disk, ledger, &script.steps);
+    campaign.run_steps(ScriptRun::of(disk.clone(), script), disk, &script.steps);
     campaign.tally.count("scripts", 1);
     campaign.tally
 }
@@ -134,7 +134,8 @@ impl Campaign<'_> {
     }
 
     /// Runs the steps on `disk`, and judges the cuts after each.
-    fn run_steps(&mut self, disk: Arc<CrashFs>, ledger: Arc<Mutex<Ledger>>, steps: &[Step]) {
+    fn run_steps(&mut self, mut script_run: ScriptRun, disk: Arc<CrashFs>, steps: &[Step]) {
+        let ledger = script_run.ledger.clone();
         disk.set_flaws(self.effort.flaws);
         let collector = Arc::new(Mutex::new(Collector::default()));
         let models = Arc::new(Mutex::new(self.models()));
@@ -146,8 +147,6 @@ impl Campaign<'_> {
             });
         }
         let mut process = disk.clone();
-        let mut script_run = ScriptRun::new(process.clone(), self.options.clone(), ledger.clone());
-        script_run.encrypted = self.encrypted;
         script_run.bug = self.effort.bug;
         // The first step opens the store.
         for step in std::iter::once(&Step::Read).chain(steps) {
@@ -167,7 +166,7 @@ impl Campaign<'_> {
             }
             let cuts = std::mem::take(&mut collector.lock().cuts);
             for cut in cuts {
-                self.judge(cut, &ledger);
+                self.judge(cut, &ledger, script_run.reader.as_ref());
             }
             *models.lock() = self.models();
             if self.tally.failures.len() > 50 {
@@ -184,10 +183,14 @@ impl Campaign<'_> {
             self.tally.count("manifests", manifests);
             self.tally.count("value files", collector.lock().value_files.len() as u64);
             self.tally.count("checkpoints", ledger.lock().bounds.checkpoints.1 as u64);
+            let (changes, of_keyspaces) =
+                script_run.reader.as_ref().map(Reader::counts).unwrap_or_default();
+            self.tally.count("changes read", changes);
+            self.tally.count("changes of keyspaces read", of_keyspaces);
         }
     }
 
-    fn judge(&mut self, cut: Cut, ledger: &Arc<Mutex<Ledger>>) {
+    fn judge(&mut self, cut: Cut, ledger: &Arc<Mutex<Ledger>>, reader: Option<&Reader>) {
         self.tally.count(if self.depth == 1 { "cuts" } else { "nested cuts" }, 1);
         let context = format!(
             "{}, cut {} of depth {}, {}",
@@ -216,7 +219,11 @@ impl Campaign<'_> {
                 every_read: self.rng.chance(8),
                 second_recovery: self.depth == 1 && self.rng.chance(4),
                 encrypted: self.encrypted,
+                reader: reader.filter(|_| self.rng.chance(if self.depth > 1 { 8 } else { 2 })),
             };
+            if checks.reader.is_some() {
+                self.tally.count("copies of the feed", 1);
+            }
             let found = check_image(image, self.options, checkpoint.as_deref(), checks);
             self.found.insert(cut.digest, found);
         }
@@ -235,13 +242,20 @@ impl Campaign<'_> {
             let one_in = self.effort.nest_one_in * u64::from(self.depth);
             if self.rng.chance(one_in) {
                 let found = found.clone();
-                self.nest(&image, &found, context, ledger);
+                self.nest(&image, &found, context, ledger, reader);
             }
         }
     }
 
     /// Recovers `image` on a disk with further cuts.
-    fn nest(&mut self, image: &Image, found: &Found, context: String, ledger: &Arc<Mutex<Ledger>>) {
+    fn nest(
+        &mut self,
+        image: &Image,
+        found: &Found,
+        context: String,
+        ledger: &Arc<Mutex<Ledger>>,
+        reader: Option<&Reader>,
+    ) {
         let mut rng = SplitMix64::new(self.rng.next_u64());
         let disk = image.to_disk(rng.next_u64());
         let inner = ledger.lock().recovered(&found.digests, &found.pairs);
@@ -267,7 +281,11 @@ impl Campaign<'_> {
             found: HashMap::new(),
         };
         if image.dirs.iter().any(|dir| dir == store_dir()) {
-            campaign.run_steps(disk, Arc::new(Mutex::new(inner)), &steps);
+            let ledger = Arc::new(Mutex::new(inner));
+            let mut script_run = ScriptRun::new(disk.clone(), options.clone(), ledger);
+            script_run.encrypted = self.encrypted;
+            script_run.reader = reader.cloned();
+            campaign.run_steps(script_run, disk, &steps);
         }
         self.tally.merge(campaign.tally);
     }

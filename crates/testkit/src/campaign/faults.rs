@@ -135,10 +135,8 @@ impl<'a> Trial<'a> {
         made.unwrap_or_else(|e| panic!("cannot create a directory on a new disk: {e}"));
         disk.sync_everything();
         let fs = FaultFs::new(disk.clone());
-        let ledger = Arc::new(Mutex::new(Ledger::default()));
-        let mut script_run =
-            ScriptRun::new(wrap(fs.clone()), script.options.clone(), ledger.clone());
-        script_run.encrypted = script.encrypted;
+        let script_run = ScriptRun::of(wrap(fs.clone()), script);
+        let ledger = script_run.ledger.clone();
         let tally = Tally::default();
         Trial { script, cause, wrap, disk, fs, ledger, script_run, context, tally, hits: 0 }
     }
@@ -260,7 +258,11 @@ impl<'a> Trial<'a> {
         ] {
             let image = self.disk.image(model);
             self.tally.count("images", 1);
-            let checks = Checks { encrypted: self.script.encrypted, ..Checks::default() };
+            // Data dropped by a failed sync may be data that the reader has confirmed.
+            let reader = self.script_run.reader.as_ref();
+            let reader = reader.filter(|_| self.cause != Cause::SyncDrops);
+            let encrypted = self.script.encrypted;
+            let checks = Checks { encrypted, reader, ..Checks::default() };
             let found = check_image(&image, &self.script.options, None, checks);
             // Data dropped by a failed sync is lost, although the process may have acknowledged it
             // as buffered.

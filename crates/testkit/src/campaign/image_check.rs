@@ -10,6 +10,7 @@ use super::content::{Content, backwards, content};
 use super::encrypted::view;
 use super::keyspaces::{self, Pair, UNLOGGED_PREFIX, is_unlogged};
 use super::ledger::{Bounds, Digests, Ledger};
+use super::reader::Reader;
 use super::script_run::store_dir;
 use super::tally::{Finding, Verdict, guarded, lost};
 use crate::crash::{CrashModel, Image};
@@ -27,13 +28,15 @@ pub struct Found {
 
 /// The thoroughness of a check.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Checks {
+pub struct Checks<'a> {
     /// Also check point reads and a backward scan.
     pub every_read: bool,
     /// Also write, die and reopen.
     pub second_recovery: bool,
     /// Whether the store is encrypted.
     pub encrypted: bool,
+    /// A reader of the store's change feed, whose copy is compared with the store.
+    pub reader: Option<&'a Reader>,
 }
 
 /// Opens the store in `image` and reads it completely.
@@ -41,7 +44,7 @@ pub fn check_image(
     image: &Image,
     options: &Options,
     checkpoint: Option<&Path>,
-    checks: Checks,
+    checks: Checks<'_>,
 ) -> Result<Found, Finding> {
     guarded(|| open_and_check(image, options, checkpoint, checks))
         .unwrap_or_else(|panic| Err((Verdict::Panic, panic)))
@@ -51,7 +54,7 @@ fn open_and_check(
     image: &Image,
     options: &Options,
     checkpoint: Option<&Path>,
-    checks: Checks,
+    checks: Checks<'_>,
 ) -> Result<Found, Finding> {
     let disk: Arc<dyn Fs> = image.to_mem();
     let fs = view(checks.encrypted, disk.clone());
@@ -60,6 +63,9 @@ fn open_and_check(
     check_whole(&db)?;
     if checks.every_read {
         check_reads(&db, &found)?;
+    }
+    if let Some(reader) = checks.reader {
+        reader.check(&db, &found.digests)?;
     }
     let copy = checkpoint.and_then(|dir| read_checkpoint(&fs, dir, options).transpose());
     if checks.second_recovery {

@@ -71,7 +71,8 @@ impl Digests {
         self.0.insert(name.to_string(), digest);
     }
 
-    fn of(&self, name: &str) -> Digest {
+    /// Returns the digest of a keyspace.
+    pub fn of(&self, name: &str) -> Digest {
         self.0.get(name).copied().unwrap_or_default()
     }
 

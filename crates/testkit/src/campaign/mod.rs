@@ -4,7 +4,7 @@
 //! [`script`] generates the steps. [`script_run`] and [`transact_run`] execute them and keep the
 //! [`ledger`]. [`keyspaces`] names the keyspaces, [`content`] reads
 //! them, and [`encrypted`] puts an encryption below a store. [`image_check`] opens
-//! the result and judges it. [`cuts`], [`faults`], [`task_faults`], [`repair_failures`],
+//! the result and judges it. [`reader`] follows the change feed. [`cuts`], [`faults`], [`task_faults`], [`repair_failures`],
 //! [`corruption`] and [`model`] are the campaigns. [`tally`] adds up the results. Everything follows
 //! from a seed: no clock, thread or random number of the machine influences a store, except the keys
 //! and nonces of an encrypted one.
@@ -19,6 +19,7 @@ pub mod image_check;
 pub mod keyspaces;
 pub mod ledger;
 pub mod model;
+pub mod reader;
 pub mod repair_failures;
 pub mod script;
 pub mod script_run;

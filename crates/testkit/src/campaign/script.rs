@@ -44,6 +44,8 @@ pub enum Step {
     Snapshot,
     /// Compare every snapshot and the current content with the oracle.
     Read,
+    /// Read the change feed to its end, and confirm it.
+    Follow,
     /// Take a checkpoint into its own directory.
     Checkpoint,
     /// Close and reopen.
@@ -101,11 +103,13 @@ pub enum Theme {
     Logs,
     /// Changes of keyspaces, and transactions.
     Keyspaces,
+    /// A reader of the change feed.
+    Feed,
 }
 
 impl Theme {
     /// Every theme.
-    pub const ALL: [Theme; 9] = [
+    pub const ALL: [Theme; 10] = [
         Theme::Mixed,
         Theme::Levels,
         Theme::Ranges,
@@ -115,6 +119,7 @@ impl Theme {
         Theme::Restarts,
         Theme::Logs,
         Theme::Keyspaces,
+        Theme::Feed,
     ];
 }
 
@@ -139,6 +144,8 @@ pub struct Script {
     pub seed: u64,
     /// Whether the store is encrypted.
     pub encrypted: bool,
+    /// Whether the store has a slot of its change feed from the beginning.
+    pub has_reader: bool,
 }
 
 impl Script {
@@ -243,6 +250,7 @@ pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u6
         steps: steps.collect(),
         seed,
         encrypted: false,
+        has_reader: theme == Theme::Feed,
     }
 }
 
@@ -258,7 +266,7 @@ struct Maker {
 
 impl Maker {
     /// Returns the number of steps of each kind, out of 1000. The rest are writes.
-    fn shares(&self) -> [(u64, Make); 15] {
+    fn shares(&self) -> [(u64, Make); 16] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, unlogged, sync) =
             match self.theme {
                 Theme::Mixed | Theme::Keyspaces => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
@@ -269,10 +277,17 @@ impl Maker {
                 Theme::Rollover => (200, 150, 20, 0, 0, 5, 15, 10, 0, 0),
                 Theme::Restarts => (30, 50, 5, 0, 0, 5, 100, 130, 10, 15),
                 Theme::Logs => (10, 20, 0, 0, 10, 0, 10, 25, 0, 5),
+                Theme::Feed => (90, 110, 10, 5, 10, 10, 25, 30, 20, 10),
             };
         let (change, transact, resolve) = match self.theme {
             Theme::Keyspaces => (120, 250, 30),
+            Theme::Feed => (70, 100, 20),
             _ => (15, 80, 10),
+        };
+        let ingest = match self.theme {
+            Theme::Logs => 0,
+            Theme::Feed => 40,
+            _ => 12,
         };
         [
             (flush, |_| Step::Flush),
@@ -288,7 +303,8 @@ impl Maker {
             (change, Maker::change),
             (transact, Maker::transact),
             (resolve, |m| Step::Resolve(!m.rng.chance(3))),
-            (if self.theme == Theme::Logs { 0 } else { 12 }, Maker::ingest),
+            (ingest, Maker::ingest),
+            (if self.theme == Theme::Feed { 90 } else { 0 }, |_| Step::Follow),
             (30, |_| Step::Read),
         ]
     }

@@ -16,7 +16,8 @@ use super::content::{ReadError, Violation, content};
 use super::encrypted::view;
 use super::keyspaces;
 use super::ledger::{Change, CheckpointNote, Ledger, NamedChange, Op, State};
-use super::script::{Step, key_of};
+use super::reader::Reader;
+use super::script::{Script, Step, key_of};
 
 /// Returns the directory of the stores of all campaigns.
 pub fn store_dir() -> &'static Path {
@@ -42,6 +43,8 @@ pub enum PlantedBug {
     TornBatch,
     /// A transaction whose commit finds a conflict is written all the same.
     LostUpdate,
+    /// The reader of the change feed forgets the last change of a batch with several.
+    ForgottenChange,
 }
 
 /// Runs a script on a store; see the module.
@@ -59,6 +62,8 @@ pub struct ScriptRun {
     pub bug: PlantedBug,
     /// Whether the store is encrypted.
     pub encrypted: bool,
+    /// The reader of the change feed, if the store has one.
+    pub reader: Option<Reader>,
 }
 
 impl ScriptRun {
@@ -66,7 +71,15 @@ impl ScriptRun {
     pub fn new(fs: Arc<dyn Fs>, options: Options, ledger: Arc<Mutex<Ledger>>) -> ScriptRun {
         let (snapshots, work, bug) = (Vec::new(), BTreeMap::new(), PlantedBug::None);
         let (db, checkpoints, encrypted) = (None, 0, false);
-        ScriptRun { fs, options, db, snapshots, ledger, checkpoints, work, bug, encrypted }
+        let reader = None;
+        ScriptRun { fs, options, db, snapshots, ledger, checkpoints, work, bug, encrypted, reader }
+    }
+
+    /// Creates the run of a script on `fs`, with an empty ledger.
+    pub fn of(fs: Arc<dyn Fs>, script: &Script) -> ScriptRun {
+        let run = ScriptRun::new(fs, script.options.clone(), Arc::default());
+        let reader = script.has_reader.then(Reader::default);
+        ScriptRun { encrypted: script.encrypted, reader, ..run }
     }
 
     /// Opens the store, which makes its content durable.
@@ -75,7 +88,12 @@ impl ScriptRun {
     /// The store's error.
     pub fn open(&mut self) -> esker::Result<()> {
         let fs = view(self.encrypted, self.fs.clone());
-        self.db = Some(Db::open_on(fs, store_dir(), self.options.clone())?);
+        let db = Db::open_on(fs, store_dir(), self.options.clone())?;
+        if let Some(reader) = &mut self.reader {
+            reader.forgets = self.bug == PlantedBug::ForgottenChange;
+            reader.open(&db)?;
+        }
+        self.db = Some(db);
         self.ledger.lock().all_durable();
         Ok(())
     }
@@ -135,6 +153,7 @@ impl ScriptRun {
             Step::Change(change) => self.change(*change),
             Step::Ingest(ops) => self.ingest(ops),
             Step::Read => self.read(),
+            Step::Follow => Ok(outcome(self.follow())),
             Step::Checkpoint => Ok(outcome(self.checkpoint())),
             other => Ok(outcome(self.simple(other))),
         }
@@ -290,6 +309,16 @@ impl ScriptRun {
         drop(ledger);
         self.count("changes of keyspaces");
         Ok(outcome(changed))
+    }
+
+    /// Lets the reader of the change feed read to its end.
+    fn follow(&mut self) -> esker::Result<()> {
+        let (Some(db), Some(reader)) = (&self.db, &mut self.reader) else { return Ok(()) };
+        reader.read(db)?;
+        // A confirmation makes everything before it durable.
+        self.ledger.lock().all_durable();
+        self.count("readings of the feed");
+        Ok(())
     }
 
     fn checkpoint(&mut self) -> esker::Result<()> {

@@ -41,8 +41,7 @@ impl Transaction {
         let mut state = shared.active()?;
         if state.batch.is_empty() {
             let outcome = shared.check_update_reads(&mut state);
-            drop(state);
-            shared.end(if outcome.is_ok() { COMMITTED } else { ROLLED_BACK });
+            shared.end_locked(state, if outcome.is_ok() { COMMITTED } else { ROLLED_BACK });
             return outcome;
         }
         // Others get an error from now on, and the batch is checked as it is now.

@@ -159,7 +159,14 @@ impl Shared {
 
     /// Ends the transaction and releases what it holds. `how` says how it ended.
     pub fn end(&self, how: &'static str) {
-        let mut state = self.state.lock();
+        // Dropping a transaction ends it again.
+        if self.changes.load(Ordering::Acquire) != ENDED {
+            self.end_locked(self.state.lock(), how);
+        }
+    }
+
+    /// Does the same as [`Shared::end`], with the state's lock.
+    pub fn end_locked(&self, mut state: MutexGuard<'_, State>, how: &'static str) {
         if std::mem::replace(&mut state.is_released, true) {
             return;
         }

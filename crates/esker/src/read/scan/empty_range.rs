@@ -1,5 +1,5 @@
-//! Reports of empty key ranges. A seek that has stepped over many deleted keys knows that nothing is
-//! visible between its start and its end. The store makes that an empty-range hint
+//! Reports of empty key ranges. A seek that has stepped over many deleted keys or expired pairs knows
+//! that nothing is visible between its start and its end. The store makes that an empty-range hint
 //! ([`crate::iter::hints`]), so that the next seek does not step over the same keys. A queue that is
 //! popped by a seek to its first key meets every popped key otherwise.
 //!
@@ -28,8 +28,7 @@ impl DbIterator {
     #[cold]
     pub(super) fn report_empty_range(&self, key: Option<&[u8]>, forward: bool) {
         let walk = self.cursor.walk();
-        let worth =
-            walk.is_lasting && walk.dead >= self.cursor.tables().thresholds().walk_reported_min;
+        let worth = walk.dead >= self.cursor.tables().thresholds().walk_reported_min;
         let Some(since) = self.complete_at.filter(|_| worth) else { return };
         let bound = if forward { &self.bounds.0 } else { &self.bounds.1 };
         let start = key.or(match bound {
@@ -43,7 +42,10 @@ impl DbIterator {
         let edge = |key: Option<&[u8]>| -> Edge { key.map(Arc::from) };
         let (after, before) = if forward { (start, found) } else { (found, start) };
         let dead = walk.dead + self.cursor.skipped_by_hints();
-        let hint = Hint::new(edge(after), edge(before), since, dead);
+        // Expired pairs are invisible from some time on that is not after this reader's.
+        let from_ms = if walk.has_expired { self.cursor.at_ms() } else { 0 };
+        let mut hint = Hint::new(edge(after), edge(before), since, dead);
+        hint.from_ms = from_ms;
         self.cursor.tables().report_empty_range(hint, forward);
     }
 }

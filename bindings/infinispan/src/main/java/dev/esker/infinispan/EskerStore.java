@@ -94,7 +94,8 @@ public final class EskerStore<K, V> implements NonBlockingStore<K, V> {
         return blocking.runBlocking(this::close, "esker-stop");
     }
 
-    private void close() {
+    /** Closes the store once, also if two threads stop it. */
+    private synchronized void close() {
         Esker open = db;
         if (open != null && !open.isClosed()) {
             open.close();

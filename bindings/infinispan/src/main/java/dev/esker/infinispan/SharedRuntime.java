@@ -3,6 +3,7 @@ package dev.esker.infinispan;
 import dev.esker.Options;
 import dev.esker.Runtime;
 import java.util.Properties;
+import org.infinispan.commons.CacheConfigurationException;
 
 /** The runtime that all stores of the process share, from the first opening to the last close. */
 final class SharedRuntime {
@@ -18,17 +19,34 @@ final class SharedRuntime {
     /** Returns the options of a store. Each call needs a {@link #release}. */
     static synchronized Options acquire(Properties properties) {
         if (shared == null) {
-            String bytes = properties.getProperty(MEMORY_BYTES, Long.toString(MEMORY_BYTES_DEFAULT));
-            shared = Runtime.builder().memoryBytes(Long.parseLong(bytes.trim())).build();
+            shared = Runtime.builder().memoryBytes(memoryBytes(properties)).build();
         }
         users++;
-        Options options = new Options().runtime(shared);
-        for (String name : properties.stringPropertyNames()) {
-            if (name.startsWith(OPTION_PREFIX)) {
-                options.set(name.substring(OPTION_PREFIX.length()), properties.getProperty(name));
+        try {
+            Options options = new Options().runtime(shared);
+            for (String name : properties.stringPropertyNames()) {
+                if (name.startsWith(OPTION_PREFIX)) {
+                    options.set(name.substring(OPTION_PREFIX.length()), properties.getProperty(name));
+                }
             }
+            return options;
+        } catch (RuntimeException failed) {
+            release();
+            throw failed;
         }
-        return options;
+    }
+
+    private static long memoryBytes(Properties properties) {
+        String bytes = properties.getProperty(MEMORY_BYTES);
+        if (bytes == null) {
+            return MEMORY_BYTES_DEFAULT;
+        }
+        try {
+            return Long.parseLong(bytes.trim());
+        } catch (NumberFormatException bad) {
+            throw new CacheConfigurationException(
+                    "the property " + MEMORY_BYTES + " must be a number of bytes, not \"" + bytes + "\"", bad);
+        }
     }
 
     static synchronized void release() {

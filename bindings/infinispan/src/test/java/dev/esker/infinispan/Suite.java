@@ -17,7 +17,8 @@ public final class Suite {
         TestListenerAdapter results = new TestListenerAdapter();
         suite.addListener((Object) results);
         suite.setTestClasses(new Class<?>[] {
-            EskerStoreTest.class, EskerStoreFunctionalTest.class, EskerStoreFileTest.class});
+            EskerStoreTest.class, EskerStoreFunctionalTest.class, EskerStoreFileTest.class,
+            EskerStoreParallelIterationTest.class, EskerStoreMultiStoresTest.class, EskerStoreIracTest.class});
         suite.setExcludedGroups("stress");
         suite.run();
         List<ITestResult> failed = new ArrayList<>(results.getFailedTests());

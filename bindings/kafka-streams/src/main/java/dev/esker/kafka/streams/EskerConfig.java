@@ -43,13 +43,18 @@ public final class EskerConfig {
                     bytes, sharedBytes);
         }
         users++;
-        Options options = new Options().runtime(shared);
-        configs.forEach((name, value) -> {
-            if (name.startsWith(OPTION_PREFIX) && value != null) {
-                options.set(name.substring(OPTION_PREFIX.length()), value);
-            }
-        });
-        return options;
+        try {
+            Options options = new Options().runtime(shared);
+            configs.forEach((name, value) -> {
+                if (name.startsWith(OPTION_PREFIX) && value != null) {
+                    options.set(name.substring(OPTION_PREFIX.length()), value);
+                }
+            });
+            return options;
+        } catch (RuntimeException failed) {
+            release();
+            throw failed;
+        }
     }
 
     static synchronized void release() {

@@ -15,7 +15,7 @@ public class EskerStoreIracTest extends BaseIracPersistenceTest<String> {
     }
 
     @Override
-    protected void addPersistence(ConfigurationBuilder builder) {
+    protected void configure(ConfigurationBuilder builder) {
         builder.persistence().addStore(EskerStoreConfigurationBuilder.class)
                 .location(CommonsTestingUtil.tmpDirectory(getClass()));
     }

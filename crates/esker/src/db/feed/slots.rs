@@ -55,8 +55,9 @@ pub struct SlotInfo {
 /// A slot: a durable position in the change feed of a store. The store keeps the logs with the
 /// changes that the reader of the slot has not confirmed, also while it is closed.
 ///
-/// A slot costs writers nothing. It costs the space of these logs, up to
-/// [`SlotOptions::lag_limit_bytes`]. It is no part of the content of a store: checkpoints, backups
+/// A slot costs the space of these logs, up to [`SlotOptions::lag_limit_bytes`]. A write does no more
+/// work for it, but a log that is kept is not used again for later writes, so a writer at full speed
+/// pays for the pages of new logs. A slot is no part of the content of a store: checkpoints, backups
 /// and repaired stores have none.
 ///
 /// ```

@@ -100,20 +100,28 @@ fn fuzz_dumps() {
     let seeds = || {
         let form = Form { encoding: Encoding::Text, json: false };
         let mut tally = Tally::default();
-        tally.add(b"key", b"value");
-        let first = first_line(form, false);
+        tally.add(b"key", b"value", None);
+        let first = first_line(form, false, false);
         let one = format!("{first}\nkey\tvalue\n{}\n", tally.last_line(form));
         let spec = KeyspaceSpec { name: "users".into(), order: Order::Reverse, options: vec![] };
-        let named = |form, pair: &str| {
+        let named = |form, pair: &str, time: Option<u64>| {
             let mut tally = Tally::default();
             tally.add_keyspace(&spec);
-            tally.add(b"key", b"value");
-            let (first, keyspace) = (first_line(form, true), keyspace_line(form, &spec));
+            tally.add(b"key", b"value", time);
+            let first = first_line(form, true, time.is_some());
+            let keyspace = keyspace_line(form, &spec);
             format!("{first}\n{keyspace}\n{pair}\n{}\n", tally.last_line(form)).into_bytes()
         };
         let json = Form { encoding: Encoding::Text, json: true };
         let pair = r#"{"keyspace":"users","key":"key","value":"value"}"#;
-        vec![one.into_bytes(), named(form, "key\tvalue"), named(json, pair)]
+        let timed = r#"{"keyspace":"users","key":"key","value":"value","expires_ms":7}"#;
+        vec![
+            one.into_bytes(),
+            named(form, "key\tvalue", None),
+            named(json, pair, None),
+            named(form, "key\tvalue\t7", Some(7)),
+            named(json, timed, Some(7)),
+        ]
     };
     fuzz("dump", run, seeds);
 }

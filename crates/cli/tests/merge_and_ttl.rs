@@ -69,3 +69,53 @@ fn long_values_go_from_a_file_to_a_file() {
     dir.fails(&["get", "db", "film", "--to", "damaged"], 3, "piece");
     assert!(!dir.path("damaged").exists());
 }
+
+/// Returns the times of a dump's pairs, by key.
+fn times(dump: &str) -> Vec<(String, Option<u64>)> {
+    let pairs = dump.lines().filter(|line| line.contains('\t'));
+    let of = |line: &str| {
+        let columns: Vec<&str> = line.split('\t').collect();
+        (columns[0].to_string(), columns.get(2).map(|time| time.parse().expect("a time")))
+    };
+    pairs.map(of).collect()
+}
+
+#[test]
+fn dumps_keep_the_times_at_which_pairs_expire() {
+    let dir = TestDir::new();
+    dir.ok(&["put", "db", "hour", "v", "--ttl", "1h"]);
+    dir.ok(&["put", "db", "stays", "v"]);
+    dir.ok(&["keyspace", "create", "db", "day", "--set", "ttl_ms=86400000"]);
+    dir.ok(&["put", "db", "a", "v", "--keyspace", "day"]);
+    let default = dir.run(&["dump", "db"]);
+    assert!(default.out.starts_with("esker dump 3 text\nhour\tv\t"), "{}", default.out);
+    assert!(default.err.contains("another keyspace is not in the dump"), "{}", default.err);
+    for flags in [&[][..], &["--json"], &["--base64"]] {
+        let name = format!("all{}", flags.concat());
+        dir.ok(&[&["dump", "db", &name, "--all-keyspaces"], flags].concat());
+        let out = dir.ok(&["load", "other", &name]);
+        assert!(out.starts_with("loaded 3 pairs, no bad row, 1 keyspace created, in"), "{out}");
+        let dump = |db: &str| times(&dir.ok(&["dump", db, "--all-keyspaces"]));
+        let (before, after) = (dump("db"), dump("other"));
+        assert_eq!(before.len(), 3, "{before:?}");
+        for ((key, time), (other, copied)) in before.iter().zip(&after) {
+            assert_eq!((key, time.is_some()), (other, copied.is_some()), "{flags:?}");
+            let apart = time.unwrap_or(0).abs_diff(copied.unwrap_or(0));
+            assert!(apart < 2_000, "{flags:?}: {key}: {time:?}, {copied:?}");
+        }
+        dir.ok(&["destroy", "other", "--yes"]);
+    }
+    // A pair without a time stays so in a keyspace whose pairs expire.
+    dir.ok(&["dump", "db", "default.dump"]);
+    dir.ok(&["keyspace", "create", "db", "copy", "--set", "ttl_ms=86400000"]);
+    dir.ok(&["load", "db", "default.dump", "--keyspace", "copy"]);
+    let copy = times(&dir.ok(&["dump", "db", "--keyspace", "copy"]));
+    assert!(copy[0].1.is_some() && copy[1] == ("stays".to_string(), None), "{copy:?}");
+    let text = std::fs::read_to_string(dir.path("default.dump")).unwrap();
+    let time = times(&text)[0].1.unwrap().to_string();
+    dir.file("old.dump", text.replace(&time, "1000"));
+    let ran = dir.run(&["load", "third", "old.dump"]);
+    assert_eq!(ran.code, 3, "a changed time is damage: {}", ran.err);
+    assert!(ran.out.contains("1 expired pair left out"), "{}", ran.out);
+    dir.fails(&["load", "third", "default.dump", "--sorted"], 2, "without --sorted");
+}

@@ -46,6 +46,11 @@ pub fn add_perf_context(sum: &mut crate::perf::PerfContext, more: &crate::perf::
     sum.add(more);
 }
 
+/// Returns whether a pair of the store may expire.
+pub fn may_expire(db: &crate::Db) -> bool {
+    db.inner.rules.clock.is_used()
+}
+
 /// Returns the change feed of a store from the batch that contains `sequence` on.
 ///
 /// # Errors

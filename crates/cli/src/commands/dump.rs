@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use esker::internals::may_expire;
 use esker::{DbIterator, Keyspace};
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use super::scan::{between, write_pair};
 use super::{bytes_of, counted, create_new, print, stdout};
 use crate::args::{Global, KeyspaceFlag};
 use crate::bytes::Form;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
 use crate::keyspaces::KeyspaceSpec;
 use crate::progress::{Count, Progress};
@@ -23,7 +24,10 @@ use crate::store::open_reader;
 const AFTER_HELP: &str = "\
 With --keyspace or --all-keyspaces the dump describes its keyspaces: the line `keyspace {...}` \
 before the pairs of each, or with --json an object `create_keyspace`, and the field `keyspace` in \
-each pair. `load` creates these keyspaces unless they exist.";
+each pair. `load` creates these keyspaces unless they exist.
+
+A pair that expires has its time in milliseconds since 1970 as a third column, or the field \
+`expires_ms`. `load` leaves out those whose time has come.";
 
 /// Arguments of `dump`.
 #[derive(Args)]
@@ -89,10 +93,11 @@ struct Dump {
 }
 
 impl Dump {
-    /// Begins a dump with its first line. `names` says that it describes keyspaces.
-    fn begin(form: Form, mut sink: Sink, names: bool) -> Result<Dump, Failure> {
+    /// Begins a dump with its first line. `names` says that it describes keyspaces, `expire` that its
+    /// pairs may expire.
+    fn begin(form: Form, mut sink: Sink, names: bool, expire: bool) -> Result<Dump, Failure> {
         interrupt::watch();
-        sink.write(format!("{}\n", first_line(form, names)).as_bytes())?;
+        sink.write(format!("{}\n", first_line(form, names, expire)).as_bytes())?;
         let progress = Progress::new("dump", None, Count::Pairs);
         Ok(Dump { form, sink, tally: Tally::default(), progress, line: Vec::new() })
     }
@@ -109,9 +114,10 @@ impl Dump {
         iter.seek_to_first()?;
         while iter.valid() && !interrupt::asked() {
             self.line.clear();
-            write_pair(self.form, name, iter.key(), Some(iter.value()), &mut self.line);
+            let (key, value, expires_ms) = (iter.key(), iter.value(), iter.expires_ms());
+            write_pair(self.form, name, key, Some(value), expires_ms, &mut self.line);
             self.sink.write(&self.line)?;
-            self.tally.add(iter.key(), iter.value());
+            self.tally.add(key, value, expires_ms);
             self.progress.set(self.tally.count);
             iter.move_next()?;
         }
@@ -157,7 +163,18 @@ pub fn run(args: &DumpArgs, global: &Global) -> Outcome {
         Some(path) => Sink::create(path)?,
         None => Sink::Stdout(stdout()),
     };
-    let mut dump = Dump::begin(form, sink, names)?;
+    let others = db.keyspaces().len() - keyspaces.len();
+    if others > 0 && !args.keyspace.is_given() && !args.all_keyspaces {
+        let note = format!(
+            "esker: {} not in the dump: --all-keyspaces dumps all",
+            match others {
+                1 => "another keyspace is".into(),
+                count => format!("{count} other keyspaces are"),
+            }
+        );
+        print_note(form.json, &note);
+    }
+    let mut dump = Dump::begin(form, sink, names, may_expire(&db))?;
     for keyspace in &keyspaces {
         if names {
             dump.name(keyspace)?;

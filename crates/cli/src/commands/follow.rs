@@ -123,7 +123,7 @@ impl View<'_> {
                 let mut line = Vec::new();
                 while iter.valid() {
                     line.clear();
-                    write_pair(form, None, iter.key(), Some(iter.value()), &mut line);
+                    write_pair(form, None, iter.key(), Some(iter.value()), None, &mut line);
                     out.write_all(&line)?;
                     interrupt::check()?;
                     iter.move_next()?;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use esker::internals::DEFAULT_KEYSPACE;
@@ -91,6 +91,8 @@ pub struct LoadArgs {
 pub(super) struct Sums {
     pub loaded: u64,
     pub bad: u64,
+    /// Pairs of a dump whose time had come.
+    pub expired: u64,
     pub keyspaces_created: u64,
 }
 
@@ -198,19 +200,11 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
         global.form(),
         || {
             json!({
-                "loaded": sums.loaded, "bad_rows": sums.bad,
+                "loaded": sums.loaded, "bad_rows": sums.bad, "expired": sums.expired,
                 "keyspaces_created": sums.keyspaces_created, "whole": whole, "seconds": seconds,
             })
         },
-        || {
-            let bad =
-                if sums.bad == 0 { "no bad row".into() } else { counted(sums.bad, "bad row") };
-            let created = match sums.keyspaces_created {
-                0 => String::new(),
-                count => format!(", {} created", counted(count, "keyspace")),
-            };
-            format!("loaded {}, {bad}{created}, in {seconds:.2} s", counted(sums.loaded, "pair"))
-        },
+        || summary(&sums, seconds),
     )?;
     if interrupt::asked() {
         let message = "interrupted; the store holds the pairs loaded so far";
@@ -236,6 +230,24 @@ pub fn run(args: &LoadArgs, global: &Global) -> Outcome {
     Err(Failure::usage(message))
 }
 
+/// Returns what was loaded, as a sentence.
+fn summary(sums: &Sums, seconds: f64) -> String {
+    let bad = match sums.bad {
+        0 => "no bad row".into(),
+        count => counted(count, "bad row"),
+    };
+    let created = match sums.keyspaces_created {
+        0 => String::new(),
+        count => format!(", {} created", counted(count, "keyspace")),
+    };
+    let expired = match sums.expired {
+        0 => String::new(),
+        count => format!(", {} left out", counted(count, "expired pair")),
+    };
+    let loaded = counted(sums.loaded, "pair");
+    format!("loaded {loaded}, {bad}{created}{expired}, in {seconds:.2} s")
+}
+
 fn load(
     target: &mut Target,
     rows: &mut dyn Rows,
@@ -253,6 +265,12 @@ fn load(
             Ok(Content::Pair(key, value)) => {
                 batch.put_in(&target.keyspace, &key, &value);
             }
+            Ok(Content::Timed(key, value, expires_ms)) => match time_to_live(expires_ms) {
+                Some(ttl) => {
+                    batch.put_with_ttl_in(&target.keyspace, &key, &value, ttl);
+                }
+                None => sums.expired += 1,
+            },
             Ok(Content::Keyspace(spec)) => {
                 target.write(&mut batch, sums)?;
                 let created = target
@@ -273,6 +291,14 @@ fn load(
     target.write(&mut batch, sums)
 }
 
+/// Returns how long a pair lives from now on: for ever without a time, and `None` if its time has
+/// come.
+fn time_to_live(expires_ms: Option<u64>) -> Option<Duration> {
+    let Some(expires_ms) = expires_ms else { return Some(Duration::MAX) };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_millis(expires_ms).checked_sub(now).filter(|left| !left.is_zero())
+}
+
 /// Returns the failure to begin a keyspace, with its place in the input.
 pub(super) fn at_line(failure: Failure, source: &Path, line: u64, name: &str) -> Failure {
     let place = format!("{}: line {line}: keyspace \"{name}\"", source.display());
@@ -281,7 +307,9 @@ pub(super) fn at_line(failure: Failure, source: &Path, line: u64, name: &str) ->
 
 /// Checks a pair against the store's limits. A refused pair is a bad row and does not end the load.
 pub(super) fn fits(content: &Content) -> Result<(), String> {
-    let Content::Pair(key, value) = content else { return Ok(()) };
+    let (Content::Pair(key, value) | Content::Timed(key, value, _)) = content else {
+        return Ok(());
+    };
     let message = |error: esker::Error| error.message().to_string();
     esker::internals::check_key(key).map_err(message)?;
     esker::internals::check_value(value).map_err(message)

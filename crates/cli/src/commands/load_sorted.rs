@@ -56,6 +56,11 @@ pub(super) fn load_sorted(
             Ok(Content::Pair(key, value)) => {
                 sorter.add(key, value).map_err(|error| place.failed(&error))?;
             }
+            Ok(Content::Timed(..)) => {
+                let message = "--sorted cannot load a dump with pairs that expire; load it without \
+                               --sorted";
+                return Err(Failure::usage(message));
+            }
             Ok(Content::Keyspace(spec)) => {
                 install(target, sorter, place, sums)?;
                 let created = target.enter(&spec, json).map_err(|failure| {

@@ -68,7 +68,8 @@ pub fn run(args: &ScanArgs, global: &Global) -> Outcome {
     while iter.valid() && args.limit.is_none_or(|limit| count < limit) {
         if !args.count {
             line.clear();
-            write_pair(form, None, iter.key(), (!args.keys).then(|| iter.value()), &mut line);
+            let value = (!args.keys).then(|| iter.value());
+            write_pair(form, None, iter.key(), value, None, &mut line);
             out.write_all(&line)?;
         }
         count += 1;
@@ -95,12 +96,13 @@ pub fn between(
 }
 
 /// Appends the line of a pair: `KEY<tab>VALUE`, or an object, with the keyspace as its first field
-/// if there is one.
+/// if there is one, and with the time at which the pair expires as the last one, if that is given.
 pub fn write_pair(
     form: Form,
     keyspace: Option<&str>,
     key: &[u8],
     value: Option<&[u8]>,
+    expires_ms: Option<u64>,
     line: &mut Vec<u8>,
 ) {
     if form.json {
@@ -112,12 +114,18 @@ pub fn write_pair(
         if let Some(value) = value {
             fields.insert("value".into(), form.to_json(value));
         }
+        if let Some(expires_ms) = expires_ms {
+            fields.insert("expires_ms".into(), Value::from(expires_ms));
+        }
         line.extend_from_slice(Value::Object(fields).to_string().as_bytes());
     } else {
         form.encoding.write(key, line);
         if let Some(value) = value {
             line.push(b'\t');
             form.encoding.write(value, line);
+        }
+        if let Some(expires_ms) = expires_ms {
+            line.extend_from_slice(format!("\t{expires_ms}").as_bytes());
         }
     }
     line.push(b'\n');

@@ -260,7 +260,7 @@ mod tests {
         while let Some(row) = rows.next().unwrap() {
             let pair = row.content.map(|content| match content {
                 Content::Pair(key, value) => (key, value),
-                Content::Keyspace(spec) => panic!("{spec:?} in a file without keyspaces"),
+                other => panic!("{other:?} in a file of plain pairs"),
             });
             all.push((row.line, pair));
         }

@@ -14,10 +14,15 @@
 //! KEY<tab>VALUE
 //! end of dump: 1 pairs in 1 keyspaces, checksum 0123456789abcdef
 //! ```
+//! A dump of version 3 is one of version 1 or 2 of a store whose pairs may expire. A pair that does
+//! has a third column, the time in milliseconds since 1970:
+//! ```text
+//! KEY<tab>VALUE<tab>1800000000000
+//! ```
 //! With `--json` the lines are objects: `{"esker_dump":1,…}`, `{"key":…,"value":…}`, `{"end":…}`.
 //! Version 2 also has `{"create_keyspace":{"name":…,…}}`, and each pair repeats the name of its
-//! keyspace: `{"keyspace":…,"key":…,"value":…}`. Keyspace lines and the last line contain no tab
-//! and so cannot be taken for a pair.
+//! keyspace: `{"keyspace":…,"key":…,"value":…}`. Version 3 has the field `expires_ms`. Keyspace lines
+//! and the last line contain no tab and so cannot be taken for a pair.
 
 use std::io;
 
@@ -38,6 +43,8 @@ const JSON_KEYSPACE: &str = "{\"create_keyspace\":";
 const VERSION_PLAIN: u64 = 1;
 /// Version of a dump that describes keyspaces.
 const VERSION_KEYSPACES: u64 = 2;
+/// Version of a dump whose pairs may expire, whether it describes keyspaces or not.
+const VERSION_EXPIRY: u64 = 3;
 
 /// Number of pairs and of described keyspaces, and checksum over all of them in order.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +59,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a pair.
-    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+    /// Adds a pair, with the time at which it expires.
+    pub fn add(&mut self, key: &[u8], value: &[u8], expires_ms: Option<u64>) {
         self.count += 1;
         self.checksum = checksum(value, checksum(key, self.checksum));
+        if let Some(expires_ms) = expires_ms {
+            self.checksum = checksum(&expires_ms.to_le_bytes(), self.checksum);
+        }
     }
 
     /// Adds the description of a keyspace.
@@ -85,9 +95,14 @@ impl Tally {
     }
 }
 
-/// Returns the first line of a dump. `keyspaces` says that it describes keyspaces.
-pub fn first_line(form: Form, keyspaces: bool) -> String {
-    let version = if keyspaces { VERSION_KEYSPACES } else { VERSION_PLAIN };
+/// Returns the first line of a dump. `keyspaces` says that it describes keyspaces, `may_expire` that
+/// its pairs may have times.
+pub fn first_line(form: Form, keyspaces: bool, may_expire: bool) -> String {
+    let version = match (keyspaces, may_expire) {
+        (_, true) => VERSION_EXPIRY,
+        (true, false) => VERSION_KEYSPACES,
+        (false, false) => VERSION_PLAIN,
+    };
     if form.json {
         return json!({ "esker_dump": version, "encoding": form.encoding.name() }).to_string();
     }
@@ -117,6 +132,8 @@ pub struct DumpRows {
     /// Name of the keyspace of the next pair; `None` before the first keyspace line and after a bad
     /// one.
     keyspace: Option<String>,
+    /// Whether a keyspace line was read, good or bad.
+    describes_keyspaces: bool,
     bad: u64,
     end: Option<String>,
     after_end: bool,
@@ -130,7 +147,7 @@ impl DumpRows {
         input.read_line(&mut line)?;
         let Some((version, form)) = parse_first_line(trim_newline(&line)) else {
             return Ok(Err(
-                "expected the first line of a dump of version 1 or 2, found another line".into(),
+                "expected the first line of a dump of version 1, 2 or 3, found another line".into(),
             ));
         };
         Ok(Ok(DumpRows {
@@ -139,6 +156,7 @@ impl DumpRows {
             version,
             tally: Tally::default(),
             keyspace: None,
+            describes_keyspaces: version == VERSION_KEYSPACES,
             bad: 0,
             end: None,
             after_end: false,
@@ -154,12 +172,34 @@ impl DumpRows {
             let object = parse(line)?;
             self.check_place(object.get("keyspace").and_then(Value::as_str))?;
             let field = |name| self.form.read_json(object.get(name).unwrap_or(&Value::Null));
-            return Ok(Content::Pair(field("key")?, field("value")?));
+            let expires_ms = object.get("expires_ms").filter(|_| self.version == VERSION_EXPIRY);
+            let expires_ms = expires_ms.map(|time| time.as_u64().ok_or("expires_ms is no number"));
+            return self.pair(field("key")?, field("value")?, expires_ms.transpose()?);
         }
         self.check_place(self.keyspace.as_deref())?;
         let tab = line.iter().position(|byte| *byte == b'\t').ok_or("the line has no tab")?;
         let read = |text| self.form.encoding.read(text);
-        Ok(Content::Pair(read(&line[..tab])?, read(&line[tab + 1..])?))
+        let (value, expires_ms) = match line.iter().rposition(|byte| *byte == b'\t') {
+            Some(last) if last > tab && self.version == VERSION_EXPIRY => {
+                let time = std::str::from_utf8(&line[last + 1..]).ok();
+                let time = time.and_then(|time| time.parse().ok());
+                (&line[tab + 1..last], Some(time.ok_or("the third column is no time")?))
+            }
+            _ => (&line[tab + 1..], None),
+        };
+        self.pair(read(&line[..tab])?, read(value)?, expires_ms)
+    }
+
+    fn pair(
+        &self,
+        key: Vec<u8>,
+        value: Vec<u8>,
+        expires_ms: Option<u64>,
+    ) -> Result<Content, String> {
+        Ok(match self.version {
+            VERSION_EXPIRY => Content::Timed(key, value, expires_ms),
+            _ => Content::Pair(key, value),
+        })
     }
 
     fn spec(&self, line: &[u8]) -> Result<KeyspaceSpec, String> {
@@ -171,7 +211,7 @@ impl DumpRows {
 
     /// Checks that a pair of the keyspace `name` follows the line of this keyspace.
     fn check_place(&self, name: Option<&str>) -> Result<(), String> {
-        if self.version == VERSION_PLAIN || (name.is_some() && name == self.keyspace.as_deref()) {
+        if !self.describes_keyspaces || (name.is_some() && name == self.keyspace.as_deref()) {
             return Ok(());
         }
         Err("the pair does not follow the line of its keyspace".into())
@@ -179,7 +219,7 @@ impl DumpRows {
 
     fn is_keyspace(&self, line: &[u8]) -> bool {
         let mark = if self.form.json { JSON_KEYSPACE } else { KEYSPACE };
-        self.version == VERSION_KEYSPACES
+        self.version >= VERSION_KEYSPACES
             && line.starts_with(mark.as_bytes())
             && !line.contains(&b'\t')
     }
@@ -197,7 +237,7 @@ fn parse(line: &[u8]) -> Result<Value, String> {
 /// Returns the version and the form of a dump with this first line.
 fn parse_first_line(line: &[u8]) -> Option<(u64, Form)> {
     let line = std::str::from_utf8(line).ok()?;
-    let known = |version: &u64| (VERSION_PLAIN..=VERSION_KEYSPACES).contains(version);
+    let known = |version: &u64| (VERSION_PLAIN..=VERSION_EXPIRY).contains(version);
     if let Some(rest) = line.strip_prefix(MAGIC) {
         let (version, name) = rest.split_once(' ')?;
         let version = version.parse::<u64>().ok().filter(known)?;
@@ -223,12 +263,14 @@ impl Rows for DumpRows {
         }
         self.after_end |= self.end.is_some();
         let is_keyspace = self.is_keyspace(line);
+        self.describes_keyspaces |= is_keyspace;
         let content = match read {
             Line::TooLong => Err("the row exceeds the maximum length of a value".into()),
             _ => self.content(line),
         };
         match &content {
-            Ok(Content::Pair(key, value)) => self.tally.add(key, value),
+            Ok(Content::Pair(key, value)) => self.tally.add(key, value, None),
+            Ok(Content::Timed(key, value, time)) => self.tally.add(key, value, *time),
             Ok(Content::Keyspace(spec)) => {
                 self.tally.add_keyspace(spec);
                 self.keyspace = Some(spec.name.clone());
@@ -290,10 +332,10 @@ mod tests {
     /// Returns a dump of the keyspaces `a` and `b`, with one pair in each.
     fn dump(form: Form) -> String {
         let mut tally = Tally::default();
-        let mut text = first_line(form, true) + "\n";
+        let mut text = first_line(form, true, false) + "\n";
         for name in ["a", "b"] {
             tally.add_keyspace(&spec(name));
-            tally.add(b"keyspace {", name.as_bytes());
+            tally.add(b"keyspace {", name.as_bytes(), None);
             text += &keyspace_line(form, &spec(name));
             text += &match form.json {
                 true => format!(
@@ -315,6 +357,40 @@ mod tests {
                 [keyspace("a"), pair("keyspace {", "a"), keyspace("b"), pair("keyspace {", "b")];
             assert_eq!(rows, wanted, "{text}");
             assert_eq!(end, Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_come_back_and_a_changed_one_is_damage() {
+        for (json, described) in [(false, false), (true, false), (false, true), (true, true)] {
+            let form = Form { encoding: Encoding::Text, json };
+            let mut tally = Tally::default();
+            let mut text = first_line(form, described, true) + "\n";
+            if described {
+                tally.add_keyspace(&spec("a"));
+                text += &(keyspace_line(form, &spec("a")) + "\n");
+            }
+            tally.add(b"k", b"v", Some(1_800_000_000_000));
+            tally.add(b"l", b"w", None);
+            let place = if described { "\"keyspace\":\"a\"," } else { "" };
+            text += &match json {
+                true => format!(
+                    "{{{place}\"key\":\"k\",\"value\":\"v\",\"expires_ms\":1800000000000}}\n\
+                     {{{place}\"key\":\"l\",\"value\":\"w\"}}\n"
+                ),
+                false => "k\tv\t1800000000000\nl\tw\n".to_string(),
+            };
+            text += &(tally.last_line(form) + "\n");
+            let (rows, end) = read(&text);
+            let timed =
+                |key: &str, value: &str, time| Ok(Content::Timed(key.into(), value.into(), time));
+            let wanted = [timed("k", "v", Some(1_800_000_000_000)), timed("l", "w", None)];
+            assert_eq!(rows[usize::from(described)..], wanted, "{text}");
+            assert_eq!(end, Ok(()), "{text}");
+            let (_, end) = read(&text.replace("1800000000000", "1800000000001"));
+            assert!(end.is_err_and(|why| why.contains("damaged")), "{text}");
+            let (rows, end) = read(&text.replace("1800000000000", "soon"));
+            assert!(rows.iter().any(Result::is_err) && end.is_err(), "{text}");
         }
     }
 

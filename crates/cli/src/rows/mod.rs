@@ -32,6 +32,9 @@ pub struct Row {
 pub enum Content {
     /// A key and its value.
     Pair(Vec<u8>, Vec<u8>),
+    /// A key, its value, and the time in milliseconds since 1970 at which the pair expires, if it
+    /// does.
+    Timed(Vec<u8>, Vec<u8>, Option<u64>),
     /// The keyspace of the following pairs.
     Keyspace(KeyspaceSpec),
 }

@@ -30,7 +30,9 @@ pub enum FilterDecision {
 /// A filter that panics is not asked again by the same compaction, which keeps the remaining pairs.
 /// [`Metrics::callback_problem`](crate::Metrics::callback_problem) has the message.
 ///
-/// The filter runs on threads of the store, and must not use the store.
+/// The filter runs on threads of the store, must not use the store, and must end: while it runs, its
+/// compaction does not end, and neither does a close of the store. A filter that answers differently
+/// each time removes a pair once it has said so, and damages nothing.
 ///
 /// ```
 /// use esker::{CompactionFilter, FilterDecision};

@@ -38,7 +38,7 @@ fn power_cut_after_any_operation_keeps_durable_writes() {
         assert!(tally.of("flushes") > 20 && tally.of("merges") > 0, "{policy}");
         assert!(tally.of("manifests") > tally.of("scripts"), "{policy} rewrote no manifest");
         assert!(tally.of("value files") > 10 && tally.of("forks") > 0, "{policy}");
-        assert!(tally.of("changes read") > 10 && tally.of("copies of the feed") > 100, "{policy}");
+        assert!(tally.of("changes read") > 0 && tally.of("copies of the feed") > 100, "{policy}");
     }
 }
 

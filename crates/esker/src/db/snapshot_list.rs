@@ -57,7 +57,7 @@ fn place_of(held: &VecDeque<(Moment, usize)>, moment: Moment) -> Result<usize, u
     held.binary_search_by(|(other, _)| other.cmp(&moment))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(esker_shuttle)))]
 mod tests {
     use super::*;
 

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use common::{middle, number};
+use common::{ended, middle, number};
 use esker::{Db, Options};
 use esker_lab::workload::rng::Rng;
 
@@ -31,7 +31,7 @@ const PAIR_BYTES: u64 = 16 + 100;
 const PUTS_PER_PACE: u64 = 100;
 
 /// The order of the keys.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Keys {
     /// In the order of their time, as events have them.
     Time,
@@ -167,11 +167,5 @@ fn run_all() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    match run_all() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("expiry: {text}");
-            ExitCode::FAILURE
-        }
-    }
+    ended("expiry", run_all())
 }

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{middle, number};
+use common::{ended, middle, number};
 use esker::feed::{Change, SlotOptions};
 use esker::{Db, Options};
 use esker_lab::workload::rng::Rng;
@@ -207,11 +207,5 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    match run_all() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("followers: {text}");
-            ExitCode::FAILURE
-        }
-    }
+    ended("followers", run_all())
 }

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use common::{middle, number};
+use common::{ended, middle, number};
 use esker::{Db, Options};
 use esker_lab::mix::generators::{ZIPFIAN_CONSTANT, Zipfian};
 use esker_lab::mix::hash::fnv64;
@@ -236,11 +236,5 @@ fn run_all() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    match run_all() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("phases: {text}");
-            ExitCode::FAILURE
-        }
-    }
+    ended("phases", run_all())
 }

@@ -145,10 +145,9 @@ const WIREDTIGER: &[Row] = &[
     ),
 ];
 
-/// The options of WiredTiger's log-structured tree: those above, the size of a chunk, which is its
-/// memtable, and the bits of its filters.
+/// The further options of WiredTiger's log-structured tree: the size of a chunk, which is its memtable,
+/// and the bits of its filters.
 const WIREDTIGER_LSM: &[Row] = &[
-    ("cache_size", "cache_size", "104857600", Role::Cache, Levels::Powers(4 * MIB, 1024 * MIB)),
     (
         "chunk_size",
         "write_buffer_size",
@@ -156,15 +155,7 @@ const WIREDTIGER_LSM: &[Row] = &[
         Role::Memtable(1),
         Levels::Powers(MIB, 128 * MIB),
     ),
-    ("leaf_page_max", "block_size", "32768", Role::Block, Levels::Powers(KIB, 256 * KIB)),
     ("bloom_bit_count", "filter_bits", "16", Role::Filter, FILTERS),
-    (
-        "block_compressor",
-        "compression",
-        "none",
-        Role::Compression,
-        Levels::Words(&["none", "snappy"]),
-    ),
 ];
 
 /// Esker's knobs: name in the option table, purpose, values.
@@ -207,7 +198,7 @@ pub fn knobs(name: &str, has_path: bool, memory_bytes: Option<u64>) -> Result<Kn
         "rocksdb" => rocksdb(has_path),
         "fjall" => of_rows(name, FJALL),
         "wiredtiger" => of_rows(name, WIREDTIGER),
-        "wiredtiger-lsm" => of_rows(name, WIREDTIGER_LSM),
+        "wiredtiger-lsm" => of_rows(name, WIREDTIGER.iter().chain(WIREDTIGER_LSM)),
         "leveldb" => of_rows(name, LEVELDB),
         _ if has_path => of_rows(name, LEVELDB),
         _ => {
@@ -244,7 +235,7 @@ fn levels(levels: &Levels, default: &str) -> (Vec<String>, bool) {
     (all, ordered)
 }
 
-fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
+fn of_rows<'a>(engine: &str, rows: impl IntoIterator<Item = &'a Row>) -> KnobTable {
     let knob = |(name, flag, default, role, values): &Row| {
         let (levels, ordered) = levels(values, default);
         Knob {
@@ -259,7 +250,7 @@ fn of_rows(engine: &str, rows: &[Row]) -> KnobTable {
     };
     KnobTable {
         engine: engine.into(),
-        knobs: rows.iter().map(knob).collect(),
+        knobs: rows.into_iter().map(knob).collect(),
         ..KnobTable::default()
     }
 }

@@ -1,4 +1,6 @@
-//! What the measurements share: numbers from the environment, and the middle of figures.
+//! What the measurements share: numbers from the environment, the middle of figures, and their end.
+
+use std::process::ExitCode;
 
 /// Returns the whole number in the environment variable `name`, or `default` if it is not set.
 ///
@@ -18,4 +20,15 @@ pub fn middle(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
     (values[low].midpoint(values[high]), values[0], values[values.len() - 1])
+}
+
+/// Returns the exit code of the measurement `name`, and prints its error.
+pub fn ended(name: &str, result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("{name}: {text}");
+            ExitCode::FAILURE
+        }
+    }
 }

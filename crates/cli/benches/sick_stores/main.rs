@@ -16,7 +16,7 @@ mod slow;
 use std::process::ExitCode;
 
 use cases::{CASES, Case, healthy};
-use common::{middle, number};
+use common::{ended, middle, number};
 use patient::Patient;
 
 /// Figures of one round: with the sick store, and after the advice was applied.
@@ -96,11 +96,5 @@ fn run(wanted: &[String]) -> Result<(), String> {
 fn main() -> ExitCode {
     // `cargo bench` adds `--bench`.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    match run(&wanted) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("sick stores: {text}");
-            ExitCode::FAILURE
-        }
-    }
+    ended("sick stores", run(&wanted))
 }

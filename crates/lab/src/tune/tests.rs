@@ -88,7 +88,7 @@ fn made_up<'a>(speed: &'a dyn Fn(&Setting) -> Vec<f64>, seed: u64) -> MadeUp<'a>
 fn tune(
     table: &KnobTable,
     plan: &Plan,
-    runner: &mut MadeUp<'_>,
+    runner: &mut dyn Runner,
     trail: &mut Trail,
     stop: &dyn Fn() -> bool,
 ) -> crate::Result<Outcome> {
@@ -279,13 +279,8 @@ fn memtable_that_only_long_runs_fill_is_found() {
     let flat = |_: &Setting| vec![1.0, 1.0];
     for seed in 0..8 {
         let mut runner = Filling(made_up(&flat, seed));
-        let (plan, messages, trail) = (plan(seed), &mut Vec::new(), &mut Trail::unkept());
-        let (seconds, runs, interrupted, stop) = (0.0, 0, false, &|| false);
-        let (table, plan, runner) = (&table, &plan, &mut runner);
         let outcome =
-            Tuner { table, plan, runner, trail, stop, messages, seconds, runs, interrupted }
-                .run()
-                .expect("runs");
+            tune(&table, &plan(seed), &mut runner, &mut Trail::unkept(), &|| false).expect("runs");
         let best = outcome.recommended.as_ref().expect(&outcome.verdict);
         assert!(level(&best.setting, "buffer", 0.0) >= 16e6, "seed {seed}: {}", best.setting);
     }

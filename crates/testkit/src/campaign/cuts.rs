@@ -183,10 +183,7 @@ impl Campaign<'_> {
             self.tally.count("manifests", manifests);
             self.tally.count("value files", collector.lock().value_files.len() as u64);
             self.tally.count("checkpoints", ledger.lock().bounds.checkpoints.1 as u64);
-            let (changes, of_keyspaces) =
-                script_run.reader.as_ref().map(Reader::counts).unwrap_or_default();
-            self.tally.count("changes read", changes);
-            self.tally.count("changes of keyspaces read", of_keyspaces);
+            self.tally.count("changes read", script_run.reader.as_ref().map_or(0, Reader::changes));
         }
     }
 

@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use esker::feed::{Applier, Change, ChangeBatch, SlotInfo, SlotOptions, StreamItem};
+use esker::feed::{Applier, ChangeBatch, SlotInfo, SlotOptions, StreamItem};
 use esker::fs::{Fs, MemFs};
 use esker::{Db, Options};
 
@@ -141,18 +141,8 @@ impl Reader {
         Ok(copy)
     }
 
-    /// Returns the number of changes that were read, and of those that change keyspaces.
-    pub fn counts(&self) -> (u64, u64) {
-        let all = self.batches.iter().map(|batch| batch.changes.len() as u64).sum();
-        let is_of_keyspaces = |change: &&Change| {
-            matches!(
-                change,
-                Change::KeyspaceCreated { .. }
-                    | Change::KeyspaceRenamed { .. }
-                    | Change::KeyspaceDropped { .. }
-            )
-        };
-        let changes = self.batches.iter().flat_map(|batch| &batch.changes);
-        (all, changes.filter(is_of_keyspaces).count() as u64)
+    /// Returns the number of changes that were read.
+    pub fn changes(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.changes.len() as u64).sum()
     }
 }

@@ -159,10 +159,11 @@
 // A store at rest stopped merging: `compactions`, `written_bytes`, `duration_ns`, `cause`.
 #define ESKER_EVENT_REST_ENDED 7
 
-// A write stall began: `cause`, `bytes` (that wait for a flush), `clears`.
+// A write stall began: `cause`, `bytes` (that have to be written to tables), `clears`,
+// `is_stopped` (0: each write is only slowed).
 #define ESKER_EVENT_STALL_BEGAN 8
 
-// A write stall ended: `cause`, `bytes`, `clears`, `duration_ns`.
+// A write stall ended: `cause`, `bytes`, `clears`, `is_stopped`, `duration_ns`.
 #define ESKER_EVENT_STALL_ENDED 9
 
 // A table file became part of the store: `tree`, `level`, `number`, `bytes`.
@@ -519,6 +520,8 @@ typedef struct {
   uint8_t read_only;
   // 1 if the store was closed before it was opened, and not ended by a crash.
   uint8_t is_closed_cleanly;
+  // Of a stall, 1: writes wait until the cause is gone. 0: each write is only slowed.
+  uint8_t is_stopped;
 } esker_event_t;
 
 // Receives an event: state, event.
@@ -2757,9 +2760,9 @@ int32_t esker_applier_start_at(esker_applier_t *applier,
 // be NULL. A batch that the store has is left out, so a stream may begin before the position of the
 // store. Call it until `*item` is `ESKER_STREAM_END`.
 //
-// Fails with `ESKER_CORRUPTION` if the bytes are damaged or cut off; with `ESKER_INVALID_ARGUMENT` if
-// the item does not follow what the store has, or needs a merge operator that it lacks; and as
-// `esker_write`. The item is not applied then. After such a failure, start a new stream at the position
+// Fails with `ESKER_CORRUPTION` if the bytes are damaged, with `ESKER_IO` if they are cut off, with
+// `ESKER_INVALID_ARGUMENT` if the item does not follow what the store has, or needs a merge operator
+// that it lacks; and as `esker_write`. The item is not applied then. After such a failure, start a new stream at the position
 // of the store (`esker_applied_position`).
 int32_t esker_applier_next(esker_applier_t *applier,
                            int32_t *item,

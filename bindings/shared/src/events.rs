@@ -107,13 +107,15 @@ fn fields_of(event: &Event) -> Vec<(&'static str, Value<'_>)> {
             Time: "duration" = *duration;
             Text: "cause" = cause;
         },
-        Event::StallBegan { cause, bytes, clears, .. } => fields! {
+        Event::StallBegan { cause, bytes, clears, is_stopped, .. } => fields! {
             Text: "cause" = cause, "clears" = clears;
             Number: "bytes" = *bytes;
+            Flag: "is_stopped" = *is_stopped;
         },
-        Event::StallEnded { cause, bytes, clears, duration, .. } => fields! {
+        Event::StallEnded { cause, bytes, clears, duration, is_stopped, .. } => fields! {
             Text: "cause" = cause, "clears" = clears;
             Number: "bytes" = *bytes;
+            Flag: "is_stopped" = *is_stopped;
             Time: "duration" = *duration;
         },
         Event::TableCreated { tree, level, number, size_bytes, .. } => fields! {

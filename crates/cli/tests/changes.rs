@@ -82,6 +82,29 @@ fn slots_are_created_listed_confirmed_and_dropped() {
 }
 
 #[test]
+fn changes_of_one_keyspace_are_read_through_a_rename() {
+    let dir = TestDir::new();
+    dir.ok(&["put", "db", "a", "1"]);
+    dir.ok(&["slot", "create", "db", "s"]);
+    dir.ok(&["keyspace", "create", "db", "users"]);
+    dir.ok(&["put", "db", "7", "Ada", "--keyspace", "users"]);
+    dir.ok(&["put", "db", "b", "2"]);
+    dir.ok(&["keyspace", "rename", "db", "users", "people"]);
+    dir.ok(&["delete", "db", "7", "--keyspace", "people"]);
+    let read = |keyspace: &str| -> Vec<String> {
+        let args = ["changes", "db", "--slot", "s", "--json", "--keyspace", keyspace];
+        let all = lines(&dir.ok(&args));
+        let changes = all.iter().flat_map(|line| line["changes"].as_array().unwrap());
+        changes.map(|change| change["op"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(read("users"), ["create_keyspace", "put", "rename_keyspace", "delete"]);
+    assert_eq!(read("default"), ["put"]);
+    assert!(read("nobody").is_empty());
+    let stream = ["changes", "db", "--slot", "s", "--keyspace", "users"];
+    dir.fails(&stream, 2, "--json");
+}
+
+#[test]
 fn a_stream_makes_an_equal_store_and_wrong_streams_are_refused() {
     let dir = TestDir::new();
     dir.ok(&["put", "db", "old", "1"]);

@@ -15,11 +15,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use esker::feed::{Change, ChangeBatch, SlotOptions};
-use esker::{Db, ErrorKind, Options, WriteOptions};
+use esker::{Db, ErrorKind, Options, WriteOptions, built_in_merge_operator};
 use esker_lab::target::{Durability, StoreOptions, Target, TransactionError, TransactionKind};
 use esker_peers::engine_named;
-use esker_testkit::campaign::keyspaces::{SLOTS, is_reversed, names};
-use esker_testkit::campaign::ledger::deletes;
+use esker_testkit::campaign::keyspaces::{MERGE_OPERATOR, SLOTS, is_reversed, names, seen};
+use esker_testkit::campaign::ops::deletes;
 use esker_testkit::rng::SplitMix64;
 use esker_testkit::torture::plan;
 
@@ -74,7 +74,7 @@ fn is_ready(base: &Path, role: &str) {
 
 /// Writes batches to the store until killed.
 fn write(base: &Path, seed: u64, round: u64) -> esker::Result<()> {
-    let options = Options { background_threads: Some(1), ..plan::options_of(seed, round) };
+    let options = Options { background_threads: Some(1), ..plan::options_of(seed, round, 0) };
     let db = Db::open(store_dir(base), options)?;
     // The slot is older than every pair, so the feed after it is all that the copy needs.
     if let Err(error) = db.slot(SLOT) {
@@ -117,6 +117,16 @@ fn whole(key: &[u8], prefix: &[u8]) -> Vec<u8> {
     key.strip_prefix(prefix).expect("a key of the keyspace").to_vec()
 }
 
+/// Returns the value after a merge into a value, both with their first byte.
+fn merged(before: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
+    let existing = before.and_then(|value| value.strip_prefix(&[PRESENT]));
+    let operator = built_in_merge_operator(MERGE_OPERATOR).expect("an operator");
+    let mut value = Vec::new();
+    operator.full_merge(b"", existing, &[operand], &mut value).expect("a merge");
+    value.insert(0, PRESENT);
+    value
+}
+
 impl Copy {
     fn open(base: &Path, engine: &str, bug: PlantedBug) -> Copy {
         let dir = base.join(engine);
@@ -134,6 +144,15 @@ impl Copy {
         let mut number = None;
         let found = self.target.get(key, &mut |value| number = plan::number_in(value));
         found.expect("a get").then(|| number.expect("eight bytes"))
+    }
+
+    /// Returns the value of a key of a keyspace, with its first byte.
+    fn value(&self, (keyspace, key): &(String, Vec<u8>)) -> Option<Vec<u8>> {
+        let mut value = None;
+        let key = copy_key(keyspace, key);
+        let found = self.target.get(&key, &mut |found| value = Some(found.to_vec()));
+        found.expect("a get");
+        value
     }
 
     /// Returns the pairs of a keyspace, with the deleted ones.
@@ -156,10 +175,16 @@ impl Copy {
         let mut is_of_writer = false;
         for change in parts.iter().flat_map(|part| &part.changes) {
             match change {
-                Change::Put { keyspace, key, value, .. } => {
+                Change::Put { keyspace, key, value, expires_ms } => {
+                    assert_eq!(expires_ms.is_some(), key.starts_with(plan::EXPIRING));
                     is_of_writer |= &**keyspace == names(0)[0] && *key == plan::counter_key(0);
                     let value = [&[PRESENT], &value[..]].concat();
                     after.insert((keyspace.to_string(), key.clone()), value);
+                }
+                Change::Merge { keyspace, key, operand } => {
+                    let place = (keyspace.to_string(), key.clone());
+                    let before = after.get(&place).cloned().or_else(|| self.value(&place));
+                    after.insert(place, merged(before.as_deref(), operand));
                 }
                 Change::Delete { keyspace, key } => {
                     after.insert((keyspace.to_string(), key.clone()), vec![DELETED]);
@@ -417,12 +442,19 @@ impl Trial {
             let mut stored = BTreeMap::new();
             for pair in keyspace.expect("created").iter().map_err(|e| e.to_string())? {
                 let (key, value) = pair.map_err(|e| e.to_string())?;
-                stored.insert(key.to_vec(), value.to_vec());
+                if let Some(value) = seen(&key, &value) {
+                    let value = value.into_owned();
+                    stored.insert(key, value);
+                }
             }
-            let mut copied = copy.pairs(name);
-            copied.retain(|_, value| value[0] == PRESENT);
-            copied.values_mut().for_each(|value| value.rotate_left(1));
-            copied.values_mut().for_each(|value| value.truncate(value.len() - 1));
+            // By the clock of the system, all pairs that expire have expired.
+            let is_left = |key: &[u8]| !key.starts_with(plan::EXPIRING);
+            let copied = copy.pairs(name).into_iter().filter_map(|(key, value)| {
+                let value = value.strip_prefix(&[PRESENT])?;
+                let value = seen(&key, value)?.into_owned();
+                is_left(&key).then_some((key, value))
+            });
+            let copied: BTreeMap<Vec<u8>, Vec<u8>> = copied.collect();
             if stored != copied {
                 let (stored, copied) = (stored.len(), copied.len());
                 return Err(format!("{name}: {stored} pairs differ from the copy's {copied}"));

@@ -54,6 +54,9 @@ fn leveldb_store_is_copied_and_verified() {
     dir.ok(&["verify", "db"]);
     dir.fails(&["import", "leveldb", "ldb", "db"], 2, "`esker destroy db`");
     assert!(dir.ok(&["import", "leveldb", "ldb", "again", "--json"]).contains("\"pairs\":19502"));
+    dir.ok(&["import", "leveldb", "ldb", "into", "--keyspace", "old"]);
+    assert_eq!(dir.ok(&["get", "into", "", "--keyspace", "old"]), "the empty key\n");
+    dir.fails(&["get", "into", ""], 1, "not found");
 }
 
 #[test]
@@ -129,6 +132,12 @@ fn column_families_with_merge_operands_are_resolved() {
     dir.fails(&["get", "db", "key0150"], 1, "not found");
     assert_eq!(get("plain", "k"), "v\n");
     dir.ok(&["verify", "db"]);
+    dir.ok(&["import", "rocksdb", "rocks", "one", "--keyspace", "plain"]);
+    assert_eq!(dir.ok(&["get", "one", "k", "--keyspace", "plain"]), "v\n");
+    assert_eq!(dir.ok(&["keyspace", "list", "one"]).matches("counts").count(), 0);
+    let missing = ["import", "rocksdb", "rocks", "two", "--keyspace", "none"];
+    dir.fails(&missing, 2, "no column family \"none\"");
+    assert!(!dir.path("two").exists());
 
     // Without its OPTIONS files the store has operands whose operator nobody knows.
     for entry in std::fs::read_dir(dir.path("rocks")).unwrap() {

@@ -2,7 +2,7 @@
 //! both ends, the atomic removal, and the system's code in an error.
 
 use esker::fs::MemFs;
-use esker::{Db, ErrorKind, Options};
+use esker::{Batch, Db, ErrorKind, Keyspace, KeyspaceOptions, Options};
 
 #[test]
 fn double_ended_iteration_returns_each_pair_once() {
@@ -91,4 +91,31 @@ fn errors_keep_os_error_code() {
     std::fs::write(dir.path().join("file"), "").unwrap();
     let error = Db::open(dir.path().join("file/db"), Options::default()).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(20), "ENOTDIR: {error}");
+}
+
+#[test]
+fn one_batch_writes_to_more_keyspaces_than_it_searches_one_by_one() {
+    let db = Db::open_on(MemFs::new(), "/db", Options::default()).unwrap();
+    let make = |at: u32| db.keyspace(&format!("ks{at}"), &KeyspaceOptions::default()).unwrap();
+    let all: Vec<Keyspace> = (0..100).map(make).collect();
+    let mut batch = Batch::new();
+    for round in 0..3_u32 {
+        for at in 0..100_u32 {
+            let at = at.wrapping_mul(37 + round) % 100;
+            batch.put_in(&all[at as usize], at.to_be_bytes(), round.to_be_bytes());
+        }
+    }
+    let mut both = Batch::new();
+    both.put("default", "0").append(&batch);
+    assert_eq!(both.len(), 301);
+    db.write(&both).unwrap();
+    batch.clear();
+    batch.delete_in(&all[7], 7_u32.to_be_bytes());
+    db.write(&batch).unwrap();
+    for (at, keyspace) in (0..100_u32).zip(&all) {
+        let found = keyspace.get(at.to_be_bytes()).unwrap();
+        let is_written = at != 7;
+        assert_eq!(found.is_some(), is_written, "keyspace {at}");
+        assert_eq!(keyspace.iter().unwrap().count(), usize::from(is_written));
+    }
 }

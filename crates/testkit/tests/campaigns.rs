@@ -84,6 +84,24 @@ fn any_operation_may_fail_once_or_permanently() {
 }
 
 #[test]
+fn merges_expiry_and_filters_survive_cuts_and_faults() {
+    let policies: Vec<_> = (0..).zip(Policy::ALL).collect();
+    let tally = in_parallel(&policies, |(seed, policy)| {
+        let effort = Effort { nest_one_in: 300, ..effort() };
+        cuts::run(&script(**policy, Theme::Rules, *seed, 60), &effort)
+    });
+    assert_no_failure(&tally);
+    for what in ["merged operands", "puts that expire", "expired pairs", "filtered pairs"] {
+        assert!(tally.of(what) > 0, "{what}: {:?}", tally.counts);
+    }
+    let mut script = script(Policy::Fluid, Theme::Rules, 9, 18);
+    script.steps.retain(|step| !matches!(step, Step::Kill));
+    let tally = faults::run(&script, &[Cause::Full, Cause::Broken, Cause::SyncDrops], |fs| fs);
+    assert_no_failure(&tally);
+    assert!(tally.of("positions") > 100, "{:?}", tally.counts);
+}
+
+#[test]
 fn damaged_data_is_never_returned() {
     for closed in [true, false] {
         let tally =
@@ -95,15 +113,24 @@ fn damaged_data_is_never_returned() {
             corruption::random(&Store::make(Policy::Fluid, Theme::Mixed, 2, 50, closed), 1, 2_000);
         assert_no_failure(&tally);
         assert!(tally.of("detected") > 500 && tally.of("forged") > 500);
+        let store = Store::make(Policy::Lazy, Theme::Rules, 4, 60, closed);
+        let tally = corruption::random(&store, 2, 600);
+        assert_no_failure(&tally);
+        assert!(tally.of("detected") > 100 && tally.of("forged") > 100);
     }
 }
 
 #[test]
 fn all_option_sets_match_oracle() {
-    let tally = model::run(&model::option_sets(16), 5, 700, 300);
+    let tally = model::run(&model::option_sets(16), Theme::Mixed, 5, 700, 300);
     assert_no_failure(&tally);
     assert_eq!(tally.of("option sets"), 80);
     assert!(tally.of("merges") > 500);
+    let tally = model::run(&model::option_sets(3), Theme::Rules, 6, 700, 300);
+    assert_no_failure(&tally);
+    for what in ["merged operands", "expired pairs", "filtered pairs"] {
+        assert!(tally.of(what) > 100, "{what}: {:?}", tally.counts);
+    }
 }
 
 #[test]

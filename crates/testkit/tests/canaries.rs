@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use esker::fs::MemFs;
 use esker::fs::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
-use esker::{Options, Policy, ValueSeparation};
+use esker::{CompactionFilter, FilterDecision, Options, Policy, ValueSeparation};
 use esker_testkit::campaign::corruption::{self, Store};
 use esker_testkit::campaign::cuts::{self, Effort};
 use esker_testkit::campaign::faults::{self, Cause};
-use esker_testkit::campaign::ledger::{Ledger, Op};
+use esker_testkit::campaign::keyspaces::ValueFilter;
+use esker_testkit::campaign::ledger::Ledger;
+use esker_testkit::campaign::ops::Op;
 use esker_testkit::campaign::repair_failures;
 use esker_testkit::campaign::script::{Script, Step, Theme, script, tiny_options};
 use esker_testkit::campaign::script_run::{PlantedBug, ScriptRun};
@@ -204,6 +206,46 @@ fn forgotten_change_of_the_feed_is_detected() {
     let tally = of(PlantedBug::ForgottenChange);
     let found = tally.failures.iter().filter(|f| f.message.contains("reader of the change feed"));
     assert!(found.count() > 0, "{:?} {}", tally.counts, tally.report());
+}
+
+#[test]
+fn forgotten_expiry_and_repeated_operand_are_detected() {
+    let of = |bug| {
+        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+        cuts::run(&script(Policy::Fluid, Theme::Rules, 3, 60), &effort)
+    };
+    let without = of(PlantedBug::None);
+    assert!(without.failures.is_empty(), "{}", without.report());
+    for bug in [PlantedBug::ForgottenExpiry, PlantedBug::RepeatedOperand] {
+        let tally = of(bug);
+        assert!(tally.failed(Verdict::Wrong) > 0, "{bug:?} {:?}", tally.counts);
+    }
+}
+
+/// A compaction filter with the name of the campaigns' one, which removes pairs that it should keep.
+struct GreedyFilter;
+
+impl CompactionFilter for GreedyFilter {
+    fn name(&self) -> &str {
+        ValueFilter::NAME
+    }
+
+    fn filter(&self, _level: usize, key: &[u8], _value: &[u8]) -> FilterDecision {
+        match key.last().is_some_and(|last| last % 2 == 0) {
+            true => FilterDecision::Remove,
+            false => FilterDecision::Keep,
+        }
+    }
+}
+
+#[test]
+fn pairs_that_a_filter_must_not_remove_are_missed() {
+    let mut script = script(Policy::Fluid, Theme::Rules, 3, 60);
+    script.options.compaction_filter = Some(Arc::new(GreedyFilter));
+    let (flaws, bug) = (Flaws::default(), PlantedBug::None);
+    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug };
+    let tally = cuts::run(&script, &effort);
+    assert!(tally.failed(Verdict::Wrong) > 0, "{:?}", tally.counts);
 }
 
 #[test]

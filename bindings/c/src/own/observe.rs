@@ -38,9 +38,10 @@ pub const ESKER_EVENT_COMPACTION_BEGAN: i32 = 5;
 pub const ESKER_EVENT_COMPACTION_ENDED: i32 = 6;
 /// A store at rest stopped merging: `compactions`, `written_bytes`, `duration_ns`, `cause`.
 pub const ESKER_EVENT_REST_ENDED: i32 = 7;
-/// A write stall began: `cause`, `bytes` (that wait for a flush), `clears`.
+/// A write stall began: `cause`, `bytes` (that have to be written to tables), `clears`,
+/// `is_stopped` (0: each write is only slowed).
 pub const ESKER_EVENT_STALL_BEGAN: i32 = 8;
-/// A write stall ended: `cause`, `bytes`, `clears`, `duration_ns`.
+/// A write stall ended: `cause`, `bytes`, `clears`, `is_stopped`, `duration_ns`.
 pub const ESKER_EVENT_STALL_ENDED: i32 = 9;
 /// A table file became part of the store: `tree`, `level`, `number`, `bytes`.
 pub const ESKER_EVENT_TABLE_CREATED: i32 = 10;
@@ -113,6 +114,8 @@ pub struct esker_event_t {
     pub read_only: u8,
     /// 1 if the store was closed before it was opened, and not ended by a crash.
     pub is_closed_cleanly: u8,
+    /// Of a stall, 1: writes wait until the cause is gone. 0: each write is only slowed.
+    pub is_stopped: u8,
 }
 
 /// Receives an event: state, event.
@@ -141,8 +144,11 @@ impl CEvent {
                 Value::Time(time) => {
                     shown.duration_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
                 }
-                Value::Flag(flag) if name == "read_only" => shown.read_only = flag.into(),
-                Value::Flag(flag) => shown.is_closed_cleanly = flag.into(),
+                Value::Flag(flag) => match name {
+                    "read_only" => shown.read_only = flag.into(),
+                    "is_stopped" => shown.is_stopped = flag.into(),
+                    _ => shown.is_closed_cleanly = flag.into(),
+                },
                 Value::Text(text) => shown.set_text(name, text, &mut texts),
                 Value::Failure(failure) => {
                     shown.error_code = code_of(failure.kind());

@@ -286,9 +286,9 @@ pub unsafe extern "C" fn esker_applier_start_at(
 /// be NULL. A batch that the store has is left out, so a stream may begin before the position of the
 /// store. Call it until `*item` is `ESKER_STREAM_END`.
 ///
-/// Fails with `ESKER_CORRUPTION` if the bytes are damaged or cut off; with `ESKER_INVALID_ARGUMENT` if
-/// the item does not follow what the store has, or needs a merge operator that it lacks; and as
-/// `esker_write`. The item is not applied then. After such a failure, start a new stream at the position
+/// Fails with `ESKER_CORRUPTION` if the bytes are damaged, with `ESKER_IO` if they are cut off, with
+/// `ESKER_INVALID_ARGUMENT` if the item does not follow what the store has, or needs a merge operator
+/// that it lacks; and as `esker_write`. The item is not applied then. After such a failure, start a new stream at the position
 /// of the store (`esker_applied_position`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn esker_applier_next(

@@ -4,6 +4,7 @@
 //! 1. The store is opened read-only, so a process that has it open for writing is not disturbed.
 //! 2. Without a slot or `--from`, the feed begins with the oldest log.
 
+use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::args::Global;
 use crate::bytes::Form;
 use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
+use crate::keyspaces::name_of;
 use crate::store::open_reader;
 
 /// Time without changes after which the stream says that its sender is alive. A closed pipe is noticed
@@ -59,6 +61,9 @@ pub struct ChangesArgs {
     /// Begin with the whole content of the store, for an empty store at the other end
     #[arg(long, requires = "slot")]
     bootstrap: bool,
+    /// With --json, only the changes of this keyspace, and of its name
+    #[arg(long, value_name = "NAME", conflicts_with = "confirm")]
+    keyspace: Option<OsString>,
     /// Wait for further changes until Ctrl-C
     #[arg(long)]
     follow: bool,
@@ -69,7 +74,8 @@ pub struct ChangesArgs {
 
 /// Destination of the feed.
 enum Sink<W: Write> {
-    Json(Form, W),
+    /// Lines of JSON, of one keyspace or of all.
+    Json(Form, W, Option<String>),
     Stream(ChangeWriter<W>),
 }
 
@@ -77,12 +83,15 @@ impl<W: Write> Sink<W> {
     fn write(&mut self, item: &StreamItem) -> Result<(), Failure> {
         match self {
             Sink::Stream(out) => out.write(item).map_err(pipe),
-            Sink::Json(form, out) => match item {
-                StreamItem::Batch(batch) => write_json(&batch_to_json(*form, batch), out),
-                StreamItem::Content(changes) => {
-                    let changes = changes.iter().map(|change| change_to_json(*form, change));
-                    write_json(&json!({ "content": changes.collect::<Vec<_>>() }), out)
-                }
+            Sink::Json(form, out, only) => match item {
+                StreamItem::Batch(batch) => match changes_to_json(*form, &batch.changes, only) {
+                    Some(changes) => write_json(&batch_to_json(batch, changes), out),
+                    None => Ok(()),
+                },
+                StreamItem::Content(changes) => match changes_to_json(*form, changes, only) {
+                    Some(changes) => write_json(&json!({ "content": changes }), out),
+                    None => Ok(()),
+                },
                 StreamItem::BootstrapEnds { position } => {
                     write_json(&json!({ "content_at": position }), out)
                 }
@@ -94,7 +103,7 @@ impl<W: Write> Sink<W> {
     fn flush(&mut self) -> Result<(), Failure> {
         match self {
             Sink::Stream(out) => out.flush().map_err(pipe),
-            Sink::Json(_, out) => Ok(out.flush()?),
+            Sink::Json(_, out, _) => Ok(out.flush()?),
         }
     }
 }
@@ -115,11 +124,18 @@ pub fn run(args: &ChangesArgs, global: &Global) -> Outcome {
              pipe the stream to `esker apply`",
         ));
     }
+    if args.keyspace.is_some() && !global.json {
+        return Err(Failure::usage(
+            "--keyspace: the stream for `esker apply` has the changes of all keyspaces; pass --json \
+             to read those of one",
+        ));
+    }
+    let only = args.keyspace.as_deref().map(name_of).transpose()?;
     let db = open_reader(&args.db, global)?;
     interrupt::watch();
     let out = stdout();
     let mut sink = match global.json {
-        true => Sink::Json(global.form(), out),
+        true => Sink::Json(global.form(), out, only),
         false => Sink::Stream(ChangeWriter::new(out, db.store_id()).map_err(pipe)?),
     };
     let slot = args.slot.as_deref().map(|name| db.slot(name)).transpose()?;
@@ -216,12 +232,31 @@ fn confirm_from_input(slot: Slot, json: bool, is_over: Arc<AtomicBool>) -> Resul
     Ok(())
 }
 
-fn batch_to_json(form: Form, batch: &ChangeBatch) -> Value {
-    let changes = batch.changes.iter().map(|change| change_to_json(form, change));
+/// Returns the changes of one keyspace or of all, or `None` if there are none of that keyspace. A
+/// rename changes the name of the wanted one.
+fn changes_to_json(
+    form: Form,
+    changes: &[Change],
+    only: &mut Option<String>,
+) -> Option<Vec<Value>> {
+    let mut found = Vec::new();
+    for change in changes {
+        if only.as_ref().is_some_and(|wanted| wanted != change.keyspace()) {
+            continue;
+        }
+        if let (Some(wanted), Change::KeyspaceRenamed { new_name, .. }) = (&mut *only, change) {
+            *wanted = new_name.to_string();
+        }
+        found.push(change_to_json(form, change));
+    }
+    (only.is_none() || !found.is_empty()).then_some(found)
+}
+
+fn batch_to_json(batch: &ChangeBatch, changes: Vec<Value>) -> Value {
     let mut line = json!({
         "sequence": batch.sequence,
         "previous": batch.previous,
-        "changes": changes.collect::<Vec<_>>(),
+        "changes": changes,
     });
     if batch.continues || batch.part > 0 {
         line["part"] = json!(batch.part);

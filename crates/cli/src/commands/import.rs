@@ -7,6 +7,7 @@
 //! 3. Pairs are only read from the source. LevelDB's library may write there to recover its log;
 //!    RocksDB's opens it read-only.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ use super::{counted, print};
 use crate::args::Global;
 use crate::failure::{Failure, Outcome, print_note};
 use crate::interrupt;
+use crate::keyspaces::name_of;
 use crate::progress::{Count, Progress};
 use crate::store::{file_system, in_use, options};
 
@@ -50,6 +52,10 @@ pub struct ImportArgs {
     /// Engine's shared library [default: the installed one]
     #[arg(long, value_name = "PATH")]
     library: Option<String>,
+    /// RocksDB: copy only this column family, to the keyspace of its name. LevelDB: copy the pairs to
+    /// this keyspace [default: all column families; `default`]
+    #[arg(long, value_name = "NAME")]
+    keyspace: Option<OsString>,
     /// RocksDB: merge operator of a column family, if the store's OPTIONS file does not name one of
     /// RocksDB's own; may be repeated
     #[arg(long, value_name = "FAMILY=OPERATOR", value_parser = operator)]
@@ -88,6 +94,7 @@ type Imported = (String, Sums);
 /// Copies the store, reads it back and compares the totals.
 pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
     refuse_store(&args.db)?;
+    let wanted = args.keyspace.as_deref().map(name_of).transpose()?;
     let library = args.library.as_deref();
     let started = Instant::now();
     let imported = match args.engine {
@@ -100,14 +107,23 @@ pub fn run(args: &ImportArgs, global: &Global) -> Outcome {
             let source = leveldb.open_as_it_is(&args.source)?;
             import(args, global, |db| {
                 let scan = |visit: VisitPair<'_>| source.scan(Direction::Forward, visit);
-                Ok(vec![copy(db, DEFAULT_KEYSPACE, scan)?])
+                Ok(vec![copy(db, wanted.as_deref().unwrap_or(DEFAULT_KEYSPACE), scan)?])
             })?
         }
         Engine::Rocksdb => {
             check_source(&args.source, foreign::ROCKSDB)?;
             let source = RocksDbFamilies::open(library, &args.source, &args.merge_operator)?;
+            let is_wanted = |name: &String| wanted.as_ref().is_none_or(|wanted| wanted == name);
+            if !source.names().iter().any(is_wanted) {
+                return Err(Failure::usage(format!(
+                    "{}: the store has no column family {:?}; it has {}",
+                    args.source.display(),
+                    wanted.unwrap_or_default(),
+                    source.names().join(", ")
+                )));
+            }
             import(args, global, |db| {
-                let names = source.names().iter().enumerate();
+                let names = source.names().iter().enumerate().filter(|(_, name)| is_wanted(name));
                 let copied = names.map(|(at, name)| {
                     copy(db, name, |visit: VisitPair<'_>| source.scan(at, visit))
                 });

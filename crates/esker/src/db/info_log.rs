@@ -191,6 +191,7 @@ mod tests {
                     bytes: 0,
                     clears: String::new(),
                     duration,
+                    is_stopped: true,
                 },
             ),
         ]);

@@ -6,7 +6,8 @@
 //! on a compaction. A wait for the throttle has a fixed maximum.
 //!
 //! Invariants: a stall is in the queue's list from [`DbInner::begin_stall`] to
-//! [`DbInner::end_stall`].
+//! [`DbInner::end_stall`]. A slowdown is announced when it first delays a writer, and has ended when
+//! the debt is computed and there is no reason left, so a long slowdown is two events.
 
 use std::time::Instant;
 
@@ -157,10 +158,11 @@ impl DbInner {
         queue.stalls.list.push(RunningStall { number, cause, began });
         let Stall { bytes, clears, .. } = queue.describe(cause, began, true);
         let text = cause.text();
-        self.emit(|| Event::StallBegan { cause: text.to_string(), bytes, clears: clears.clone() });
-        if !self.observers.listeners.is_empty() {
-            self.wake(JobClass::Short);
-        }
+        self.emit(|| {
+            let (cause, clears) = (text.to_string(), clears.clone());
+            Event::StallBegan { cause, bytes, clears, is_stopped: true }
+        });
+        self.wake_for_listeners();
         StallTicket { number, bytes, clears, cause, began }
     }
 
@@ -172,6 +174,41 @@ impl DbInner {
         self.counters.stalled_us.add(duration.as_micros() as u64);
         perf::count(|counts| counts.stall_ns += perf::nanos(duration));
         let cause = cause.text().to_string();
-        self.emit(|| Event::StallEnded { cause, bytes, clears, duration });
+        self.emit(|| Event::StallEnded { cause, bytes, clears, duration, is_stopped: true });
+    }
+
+    /// Wakes a thread that delivers events, if there is a listener.
+    fn wake_for_listeners(&self) {
+        if !self.observers.listeners.is_empty() {
+            self.wake(JobClass::Short);
+        }
+    }
+
+    /// Announces the slowdown that has just delayed a writer, once until it ends. No lock is held.
+    pub(super) fn begin_slowdown(&self) {
+        if self.write_throttle.is_announced() {
+            return;
+        }
+        let Some(slowdown) = self.slowdown() else { return };
+        if !self.write_throttle.announce(&slowdown) {
+            return;
+        }
+        let Stall { cause, bytes, clears, .. } = slowdown;
+        self.emit(|| Event::StallBegan { cause, bytes, clears, is_stopped: false });
+        self.wake_for_listeners();
+    }
+
+    /// Announces the end of an announced slowdown, unless writers are still slowed.
+    pub(super) fn end_slowdown_if_over(&self) {
+        let throttle = &self.write_throttle;
+        let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
+        let is_indebted = self.debt_bytes.load(Ordering::Relaxed) > limit / 2;
+        if !throttle.is_announced() || throttle.is_near_stall() || is_indebted {
+            return;
+        }
+        let Some((slowdown, began)) = throttle.take_announced() else { return };
+        let Stall { cause, bytes, clears, .. } = slowdown;
+        let duration = began.elapsed();
+        self.emit(|| Event::StallEnded { cause, bytes, clears, duration, is_stopped: false });
     }
 }

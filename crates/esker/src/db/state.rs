@@ -324,5 +324,6 @@ impl DbInner {
         self.debt_bytes.store(debt, Ordering::Relaxed);
         let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
         self.write_throttle.note_debt(debt > limit / 2);
+        self.end_slowdown_if_over();
     }
 }

@@ -186,7 +186,11 @@ impl DbInner {
              work; correct the code that panicked, such as a custom key order or filter policy, \
              then close the store and open it again"
         );
-        let error = Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir);
+        self.refuse_writes(name, Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir));
+    }
+
+    /// Refuses writes from now on with this error, which `name` has met.
+    pub(super) fn refuse_writes(&self, name: &str, error: Error) {
         self.note_error(name, &error);
         let mut queue = self.queue.lock();
         queue.broken.get_or_insert(error);

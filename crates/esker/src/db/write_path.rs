@@ -143,6 +143,9 @@ impl DbInner {
 
     /// Sleeps while the active memtable fills so fast that its room would not last until the flush
     /// ends.
+    ///
+    /// # Errors
+    /// `Busy` when the delay would end after `deadline`, or the error of the flush if it has failed.
     #[cold]
     fn delay_near_stall(&self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         let Some(written) = self.write_throttle.count_unpaced(bytes) else { return Ok(()) };
@@ -152,11 +155,18 @@ impl DbInner {
         let due = self.write_throttle.due(now, written, room, full);
         let is_due_later = due.saturating_duration_since(now) > PACED_MIN;
         let end = deadline.map_or(due, |deadline| due.min(deadline));
+        if is_due_later {
+            self.begin_slowdown();
+        }
         self.write_throttle.sleep_until(end);
         self.note_slowed(now.elapsed());
         let missed = is_due_later && end < due;
         if !missed || !self.write_throttle.is_near_stall() {
             return Ok(());
+        }
+        // The wait would be for a flush that fails.
+        if let Some(error) = self.queue.lock().flush_failed.clone() {
+            return Err(error);
         }
         self.slowdown().map_or(Ok(()), |slowdown| Err(self.busy(&slowdown)))
     }
@@ -185,6 +195,7 @@ impl DbInner {
         let Some((own, owed)) = self.write_throttle.add_delay(debt, limit, bytes) else {
             return Ok(());
         };
+        self.begin_slowdown();
         let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
         let slept = left.map_or(owed, |left| left.min(owed));
         crate::base::sync::thread::sleep(slept);

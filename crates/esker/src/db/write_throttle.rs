@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{Mutex, thread};
+use crate::observe::Stall;
 
 /// Maximum sleep of a throttled writer for one write.
 const PACED_MAX: Duration = Duration::from_millis(25);
@@ -58,6 +59,8 @@ struct Times {
     near_since: Option<Instant>,
     /// The time since which the debt slows writers.
     indebted_since: Option<Instant>,
+    /// The announced slowdown, and when it was announced.
+    announced: Option<(Stall, Instant)>,
 }
 
 /// State of the write throttle.
@@ -71,6 +74,8 @@ pub(crate) struct WriteThrottle {
     unpaced_bytes: AtomicU64,
     /// Delays for the debt that no writer has slept yet, in ns.
     pending_delay_ns: AtomicU64,
+    /// Whether listeners know of the slowdown.
+    is_announced: AtomicBool,
     times: Mutex<Times>,
 }
 
@@ -151,6 +156,30 @@ impl WriteThrottle {
     /// Returns the time for which the debt has slowed writers.
     pub fn indebted_for(&self) -> Duration {
         self.times.lock().indebted_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Returns whether listeners know of the slowdown.
+    #[inline]
+    pub fn is_announced(&self) -> bool {
+        self.is_announced.load(Ordering::Relaxed)
+    }
+
+    /// Records that listeners are told of a slowdown. Returns `false` if they know of one.
+    pub fn announce(&self, slowdown: &Stall) -> bool {
+        let mut times = self.times.lock();
+        if times.announced.is_some() {
+            return false;
+        }
+        times.announced = Some((slowdown.clone(), Instant::now()));
+        self.is_announced.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes the announced slowdown, and when it was announced.
+    pub fn take_announced(&self) -> Option<(Stall, Instant)> {
+        let announced = self.times.lock().announced.take();
+        self.is_announced.store(false, Ordering::Relaxed);
+        announced
     }
 
     /// Records that a memtable of `bytes` is being flushed.

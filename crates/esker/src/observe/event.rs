@@ -117,27 +117,33 @@ pub enum Event {
         /// Why it stopped, as a sentence without its end.
         cause: &'static str,
     },
-    /// A write stall began: a writer, and all that come after it, wait.
+    /// A write stall began: a writer, and all that come after it, wait or are slowed.
     #[non_exhaustive]
     StallBegan {
         /// Why writers wait, as a sentence without its end.
         cause: String,
-        /// Bytes of immutable memtables that wait for their flush.
+        /// Bytes that have to be written to tables: of immutable memtables, or of the compaction
+        /// debt.
         bytes: u64,
         /// What ends the stall, as a sentence without its end.
         clears: String,
+        /// Whether writes wait until the cause is gone. `false`: each write is only slowed, and a
+        /// first one has been.
+        is_stopped: bool,
     },
     /// A write stall ended.
     #[non_exhaustive]
     StallEnded {
         /// Why writers waited.
         cause: String,
-        /// Bytes of immutable memtables that waited for their flush when the stall began.
+        /// Bytes that had to be written to tables when the stall began.
         bytes: u64,
         /// What was to end the stall when it began.
         clears: String,
         /// Duration of the stall.
         duration: Duration,
+        /// Whether writes waited until the cause was gone. `false`: each write was only slowed.
+        is_stopped: bool,
     },
     /// A table file became part of the store.
     #[non_exhaustive]

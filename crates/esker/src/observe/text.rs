@@ -67,6 +67,11 @@ impl fmt::Display for InTree {
     }
 }
 
+/// Returns the name of a stall in which writes stop, or are only slowed.
+fn stall_name(is_stopped: bool) -> &'static str {
+    if is_stopped { "write stall" } else { "write slowdown" }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,13 +84,14 @@ impl fmt::Display for Event {
                 let compactions = Counted(*compactions, "compaction");
                 write!(f, "{compactions} at rest wrote {bytes} in {took}; {cause}")
             }
-            Event::StallBegan { cause, bytes, clears } => {
-                let bytes = human_bytes(*bytes);
-                write!(f, "write stall began: {cause}; {bytes} wait for their flush; {clears}")
+            Event::StallBegan { cause, bytes, clears, is_stopped } => {
+                let (what, bytes) = (stall_name(*is_stopped), human_bytes(*bytes));
+                write!(f, "{what} began: {cause}; {bytes} have to be written to tables; {clears}")
             }
-            Event::StallEnded { cause, bytes, duration, .. } => {
+            Event::StallEnded { cause, bytes, duration, is_stopped, .. } => {
                 let (took, bytes) = (Took(*duration), human_bytes(*bytes));
-                write!(f, "write stall of {took}: {cause}; {bytes} waited for their flush")
+                let what = stall_name(*is_stopped);
+                write!(f, "{what} of {took}: {cause}; {bytes} had to be written to tables")
             }
             Event::TableCreated { tree, level, number, size_bytes } => {
                 let (tree, bytes) = (InTree(*tree), human_bytes(*size_bytes));
@@ -305,12 +311,15 @@ mod tests {
     #[test]
     fn stalls_are_sentences() {
         let (cause, clears) = ("no room".to_string(), "a flush ends the wait".to_string());
-        let began = Event::StallBegan { cause: cause.clone(), bytes: 7, clears: clears.clone() };
-        let text = "write stall began: no room; 7 B wait for their flush; a flush ends the wait";
-        assert_eq!(began.to_string(), text);
+        for (is_stopped, what) in [(true, "write stall"), (false, "write slowdown")] {
+            let (cause, clears) = (cause.clone(), clears.clone());
+            let began = Event::StallBegan { cause, bytes: 7, clears, is_stopped };
+            let rest = "no room; 7 B have to be written to tables; a flush ends the wait";
+            assert_eq!(began.to_string(), format!("{what} began: {rest}"));
+        }
         let duration = Duration::from_millis(20_500);
-        let ended = Event::StallEnded { cause, bytes: 7, clears, duration };
-        let text = "write stall of 20.5 s: no room; 7 B waited for their flush";
-        assert!(ended.to_string().starts_with(text), "{ended}");
+        let ended = Event::StallEnded { cause, bytes: 7, clears, duration, is_stopped: true };
+        let text = "write stall of 20.5 s: no room; 7 B had to be written to tables";
+        assert_eq!(ended.to_string(), text);
     }
 }

@@ -1,5 +1,6 @@
 //! A batch: operations that become visible together and survive a crash together or not at all.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct Batch {
     merges_default: bool,
     /// The keyspaces of the operations, except the default one.
     keyspaces: Vec<Arc<KeyspaceState>>,
+    /// The addresses of `keyspaces`, once there are more than [`SEARCHED_MAX`].
+    known: Option<HashSet<usize>>,
 }
 
 /// An operation of a [`Batch`].
@@ -97,6 +100,9 @@ pub(crate) struct BatchMark {
     pub count: u32,
     user_bytes: u64,
 }
+
+/// Number of keyspaces of a batch that are searched one by one.
+const SEARCHED_MAX: usize = 16;
 
 /// Maximum size of a batch in bytes of keys, values and their framing: just under 4 GiB.
 pub const BATCH_BYTES_MAX: usize = u32::MAX as usize - (64 << 10);
@@ -233,10 +239,30 @@ impl Batch {
     #[inline]
     fn place(&mut self, keyspace: Option<&Arc<KeyspaceState>>) -> Option<Place> {
         let keyspace = keyspace?;
-        if !self.keyspaces.iter().rev().any(|known| Arc::ptr_eq(known, keyspace)) {
-            self.keyspaces.push(keyspace.clone());
+        // The last one is often the right one, and of a few a search is the quickest.
+        let searched = self.keyspaces.len().min(SEARCHED_MAX);
+        let mut last = self.keyspaces.iter().rev().take(searched);
+        if !last.any(|known| Arc::ptr_eq(known, keyspace)) {
+            self.add_keyspace(keyspace);
         }
         Some(keyspace.place())
+    }
+
+    /// Records a keyspace that is not among the last [`SEARCHED_MAX`] of the batch.
+    #[cold]
+    fn add_keyspace(&mut self, keyspace: &Arc<KeyspaceState>) {
+        let address = |keyspace: &Arc<KeyspaceState>| Arc::as_ptr(keyspace).addr();
+        if self.keyspaces.len() >= SEARCHED_MAX {
+            // The batch holds the keyspaces, so no other one gets the address of one of them.
+            let known = self.known.get_or_insert_default();
+            if known.len() < self.keyspaces.len() {
+                known.extend(self.keyspaces.iter().map(address));
+            }
+            if !known.insert(address(keyspace)) {
+                return;
+            }
+        }
+        self.keyspaces.push(keyspace.clone());
     }
 
     /// Returns the keyspaces of the operations, except the default one.
@@ -277,6 +303,7 @@ impl Batch {
         self.ttls_at.clear();
         self.merges_default = false;
         self.keyspaces.clear();
+        self.known = None;
     }
 
     /// Returns the number of operations.

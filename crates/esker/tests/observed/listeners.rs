@@ -223,9 +223,10 @@ fn stall_is_announced_while_it_lasts() {
         let _open = OpenAtEnd(gate.clone());
         let writer = scope.spawn(|| fill(&db, 2_000, 1));
         // The flush thread is held, so another thread announces the stall.
-        recorder.wait_for(|event| matches!(event, Event::StallBegan { .. }));
+        recorder.wait_for(|event| matches!(event, Event::StallBegan { is_stopped: true, .. }));
         assert!(!writer.is_finished());
-        assert_eq!(recorder.count(|event| matches!(event, Event::StallEnded { .. })), 0);
+        let has_ended = |event: &Event| matches!(event, Event::StallEnded { is_stopped: true, .. });
+        assert_eq!(recorder.count(has_ended), 0);
         gate.open();
         writer.join().unwrap();
     });
@@ -246,6 +247,42 @@ fn stall_is_announced_while_it_lasts() {
         }
     }
     assert!(began > 0 && began == ended, "{began} began, {ended} ended");
+}
+
+#[test]
+fn slowdown_is_announced_once_and_its_end_too() {
+    let recorder = Recorder::new();
+    let options = Options { debt_limit_bytes: Some(64 << 10), ..tiny_options() };
+    let db = Db::open_on(MemFs::new(), DIR, with(&recorder, options)).unwrap();
+    let is_slow = |event: &Event| matches!(event, Event::StallBegan { is_stopped: false, .. });
+    for round in 0..=u8::MAX {
+        if recorder.count(is_slow) > 0 {
+            break;
+        }
+        fill(&db, 2_000, round);
+    }
+    assert!(recorder.count(is_slow) > 0, "no writer was slowed");
+    db.compact_all().unwrap();
+    db.wait_idle().unwrap();
+    assert!(db.stall().is_none());
+    recorder.wait_for(|event| matches!(event, Event::StallEnded { is_stopped: false, .. }));
+    assert!(db.metrics().slowed_us > 0);
+    db.close().unwrap();
+    let mut open = false;
+    for event in recorder.events() {
+        match event {
+            Event::StallBegan { is_stopped: false, cause, bytes, clears, .. } => {
+                assert!(!open && cause.contains("slowed") && bytes > 0, "{cause} {bytes}");
+                assert!(!clears.is_empty());
+                open = true;
+            }
+            Event::StallEnded { is_stopped: false, duration, .. } => {
+                assert!(open && duration > Duration::ZERO);
+                open = false;
+            }
+            _ => {}
+        }
+    }
 }
 
 #[test]

@@ -212,8 +212,21 @@ fn rows(size: &Size, seed: u64) -> Vec<Row> {
     rows.extend(damage_rows(size, seed));
     rows.push(timed(
         "T6, T7: the same operations under many option sets",
-        |t| format!("{} operations under {} sets", t.of("operations"), t.of("option sets")),
-        || model::run(&sets, seed, size.model_steps, 1_500),
+        |t| {
+            format!(
+                "{} operations under {} sets, {} merges of operands, {} expired and {} filtered pairs",
+                t.of("operations"),
+                t.of("option sets") / 2,
+                t.of("merged operands"),
+                t.of("expired pairs"),
+                t.of("filtered pairs")
+            )
+        },
+        || {
+            let mut tally = model::run(&sets, Theme::Mixed, seed, size.model_steps, 1_500);
+            tally.merge(model::run(&sets, Theme::Rules, seed, size.model_steps / 2, 1_500));
+            tally
+        },
     ));
     rows
 }

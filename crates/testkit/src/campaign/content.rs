@@ -4,8 +4,8 @@ use std::ops::Bound;
 
 use esker::{Db, DbIterator, KeyOrder, ReadOptions, Snapshot};
 
+use super::digests::{Digest, Digests};
 use super::keyspaces::{PREPARED, Pair, find, is_unlogged};
-use super::ledger::{Digest, Digests};
 use super::tally::{Finding, Verdict, lost};
 
 /// Behaviour forbidden to a store.

@@ -13,9 +13,10 @@ use esker::{Db, Options, Policy};
 use parking_lot::Mutex;
 
 use super::checksum_range::{ChecksumRange, checksum_ranges};
+use super::clock::standing_at;
 use super::content::{ReadError, content};
 use super::encrypted::view;
-use super::keyspaces;
+use super::keyspaces::{self, are_same};
 use super::ledger::Ledger;
 use super::script::{Script, Step, Theme, script};
 use super::script_run::{Outcome, ScriptRun, store_dir};
@@ -70,7 +71,7 @@ impl Store {
         };
         steps.retain(|step| !skipped(step));
         let last = |value: &str, synced| {
-            let op = super::ledger::Op::Put(0, b"last".to_vec(), value.as_bytes().to_vec());
+            let op = super::ops::Op::Put(0, b"last".to_vec(), value.as_bytes().to_vec());
             Step::Write(vec![op], synced)
         };
         // The log shows that every write is durable, or every write except the last.
@@ -92,7 +93,7 @@ impl Store {
             name,
             image,
             ledger,
-            options: script.options,
+            options: standing_at(&script.options, bounds.now_ms),
             least,
             closed,
             encrypted,
@@ -205,7 +206,7 @@ fn judge(
     }
     for (name, key, value) in keyspaces::stored(&now) {
         match keyspaces::find(&db, name).and_then(|keyspace| keyspace.get(key)) {
-            Ok(found) if forged || found.as_deref() == Some(value) => {}
+            Ok(found) if forged || are_same(key, found.as_deref(), Some(value)) => {}
             Ok(_) => {
                 return Err((
                     Verdict::Wrong,

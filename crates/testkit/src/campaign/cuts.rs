@@ -11,7 +11,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::image_check::{Checks, Found, check_image, judge};
-use super::ledger::{Bounds, Change, Ledger};
+use super::ledger::{Bounds, Ledger};
+use super::ops::Change;
 use super::reader::Reader;
 use super::script::{Script, Step, Theme, script};
 use super::script_run::{Outcome, PlantedBug, ScriptRun, store_dir};
@@ -63,8 +64,10 @@ impl Collector {
         self.at += 1;
         for model in models {
             let image = disk.image(*model);
-            // The number of checkpoints decides which one is checked.
-            let digest = image.digest().wrapping_add(bounds.checkpoints.0 as u64);
+            // The number of checkpoints decides which one is checked, and the time decides which
+            // pairs have expired.
+            let (checkpoints, now_ms) = (bounds.checkpoints.0 as u64, bounds.now_ms);
+            let digest = image.digest().wrapping_add(checkpoints).wrapping_add(now_ms << 16);
             if *model == CrashModel::Everything {
                 let named = |path: &&PathBuf| path.to_string_lossy().contains("manifest-");
                 self.manifests.extend(image.files.keys().filter(named).cloned());
@@ -217,6 +220,7 @@ impl Campaign<'_> {
                 second_recovery: self.depth == 1 && self.rng.chance(4),
                 encrypted: self.encrypted,
                 reader: reader.filter(|_| self.rng.chance(if self.depth > 1 { 8 } else { 2 })),
+                now_ms: cut.bounds.now_ms,
             };
             if checks.reader.is_some() {
                 self.tally.count("copies of the feed", 1);

@@ -223,7 +223,7 @@ impl<'a> Trial<'a> {
 
     /// Checks that the store accepts writes after the fault, at the latest after a reopening.
     fn resume(&mut self) {
-        let op = super::ledger::Op::Put(0, b"on".to_vec(), b"again".to_vec());
+        let op = super::ops::Op::Put(0, b"on".to_vec(), b"again".to_vec());
         let step = Step::Write(vec![op], true);
         if let Ok(Outcome::Done) = self.script_run.step(&step) {
             self.tally.count("resumed", 1);
@@ -262,7 +262,8 @@ impl<'a> Trial<'a> {
             let reader = self.script_run.reader.as_ref();
             let reader = reader.filter(|_| self.cause != Cause::SyncDrops);
             let encrypted = self.script.encrypted;
-            let checks = Checks { encrypted, reader, ..Checks::default() };
+            let now_ms = bounds.now_ms;
+            let checks = Checks { encrypted, reader, now_ms, ..Checks::default() };
             let found = check_image(&image, &self.script.options, None, checks);
             // Data dropped by a failed sync is lost, although the process may have acknowledged it
             // as buffered.

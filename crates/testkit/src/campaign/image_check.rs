@@ -6,10 +6,12 @@ use esker::fs::Fs;
 use esker::{Db, Options, WriteOptions};
 use std::sync::Arc;
 
+use super::clock::standing_at;
 use super::content::{Content, backwards, content};
+use super::digests::Digests;
 use super::encrypted::view;
 use super::keyspaces::{self, Pair, UNLOGGED_PREFIX, is_unlogged};
-use super::ledger::{Bounds, Digests, Ledger};
+use super::ledger::{Bounds, Ledger};
 use super::reader::Reader;
 use super::script_run::store_dir;
 use super::tally::{Finding, Verdict, guarded, lost};
@@ -37,6 +39,8 @@ pub struct Checks<'a> {
     pub encrypted: bool,
     /// A reader of the store's change feed, whose copy is compared with the store.
     pub reader: Option<&'a Reader>,
+    /// The time at which the store is opened, in milliseconds since 1970.
+    pub now_ms: u64,
 }
 
 /// Opens the store in `image` and reads it completely.
@@ -57,6 +61,7 @@ fn open_and_check(
     checks: Checks<'_>,
 ) -> Result<Found, Finding> {
     let disk: Arc<dyn Fs> = image.to_mem();
+    let options = &standing_at(options, checks.now_ms);
     let fs = view(checks.encrypted, disk.clone());
     let db = Db::open_on(fs.clone(), store_dir(), options.clone()).map_err(lost("open"))?;
     let found = read_all(&db)?;
@@ -65,7 +70,7 @@ fn open_and_check(
         check_reads(&db, &found)?;
     }
     if let Some(reader) = checks.reader {
-        reader.check(&db, &found.digests)?;
+        reader.check(&db, &found.digests, options)?;
     }
     let copy = checkpoint.and_then(|dir| read_checkpoint(&fs, dir, options).transpose());
     if checks.second_recovery {

@@ -4,7 +4,9 @@
 //! has options of its own and two names: a keyspace is created under the first one, and a rename
 //! gives it the other one. So a keyspace's name tells its options.
 
-use esker::{Db, ErrorKind, KeyOrder, Keyspace, KeyspaceOptions};
+use std::borrow::Cow;
+
+use esker::{CompactionFilter, Db, ErrorKind, FilterDecision, KeyOrder, Keyspace, KeyspaceOptions};
 
 /// A pair of a store: the name of its keyspace, the key and the value.
 pub type Pair = (String, Vec<u8>, Vec<u8>);
@@ -33,6 +35,66 @@ const NAMES: [[&str; 2]; SLOTS as usize] = [
 /// The slot whose keyspaces have the reverse key order.
 const REVERSED: u8 = 3;
 
+/// The merge operator of the keyspaces that have one.
+pub const MERGE_OPERATOR: &str = "append(,)";
+
+/// The slots whose keyspaces have the merge operator. The default keyspace has it in the scripts
+/// that merge.
+pub const MERGED_SLOTS: [u8; 3] = [0, 1, 4];
+
+/// Prefix of the keys that the compaction filter looks at. They are never merged into.
+pub const FILTERED_PREFIX: &[u8] = b"filtered/";
+
+/// Beginning of the values that the compaction filter removes.
+pub const REMOVED_VALUE: &[u8] = b"remove ";
+
+/// Beginning of the values that the compaction filter replaces.
+pub const REPLACED_VALUE: &[u8] = b"replace ";
+
+/// The compaction filter of the keyspaces that have one.
+#[derive(Debug)]
+pub struct ValueFilter;
+
+impl ValueFilter {
+    /// The permanent name.
+    pub const NAME: &str = "campaign.ValueFilter";
+}
+
+impl CompactionFilter for ValueFilter {
+    fn name(&self) -> &str {
+        ValueFilter::NAME
+    }
+
+    fn filter(&self, _level: usize, key: &[u8], value: &[u8]) -> FilterDecision {
+        match seen(key, value) {
+            None => FilterDecision::Remove,
+            Some(Cow::Borrowed(_)) => FilterDecision::Keep,
+            Some(Cow::Owned(value)) => FilterDecision::Replace(value),
+        }
+    }
+}
+
+/// Returns the value that a pair has once the compaction filter has seen it, or `None` if the filter
+/// removes it. A store may show either that or the pair as it was written.
+pub fn seen<'v>(key: &[u8], value: &'v [u8]) -> Option<Cow<'v, [u8]>> {
+    if !key.starts_with(FILTERED_PREFIX) {
+        return Some(Cow::Borrowed(value));
+    }
+    if value.starts_with(REMOVED_VALUE) {
+        return None;
+    }
+    Some(match value.strip_prefix(REPLACED_VALUE) {
+        Some(rest) => Cow::Owned([b"replaced ", rest].concat()),
+        None => Cow::Borrowed(value),
+    })
+}
+
+/// Returns whether two values of a key are the same once the compaction filter has seen them.
+pub fn are_same(key: &[u8], one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+    let [one, other] = [one, other].map(|value| value.and_then(|value| seen(key, value)));
+    one == other
+}
+
 /// Returns the names of a slot's keyspaces.
 pub fn names(slot: u8) -> [&'static str; 2] {
     NAMES[usize::from(slot % SLOTS)]
@@ -54,9 +116,13 @@ pub fn options(slot: u8) -> KeyspaceOptions {
             set.unwrap_or_else(|error| panic!("option {name} of a keyspace: {error}"))
         })
     };
+    let filtered = KeyspaceOptions::default().compaction_filter(ValueFilter::NAME);
     match slot {
+        1 => filtered.merge_operator(MERGE_OPERATOR),
         REVERSED => KeyspaceOptions::default().key_order(KeyOrder::Reverse),
-        4 => set(&[("compression", "none"), ("policy", "leveled"), ("filter_bits", "0")]),
+        4 => set(&[("compression", "none"), ("policy", "leveled"), ("filter_bits", "0")])
+            .merge_operator(MERGE_OPERATOR)
+            .compaction_filter(ValueFilter::NAME),
         _ => KeyspaceOptions::default(),
     }
 }

@@ -6,162 +6,23 @@
 //! batches, with any allowed list of keyspaces.
 //!
 //! Invariants: `durable <= acknowledged <= attempted`. A keyspace has a serial number in the ledger
-//! that no other keyspace has. A digest is the sum over all pairs, so it does not depend on their
-//! order and is updated pair by pair.
+//! that no other keyspace has. A pair that expires is in its state until the end, and every
+//! comparison is of the present time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use esker::internals::checksum_parts;
-use esker::{Batch, KeyOrder, Keyspace, Transaction};
-
-use super::keyspaces::{DEFAULT, PREPARED, Pair, is_reversed, is_unlogged, names};
-
-/// Serial number of a keyspace in a ledger; 0 is the default keyspace.
-type Serial = u32;
+use super::cell::Cell;
+use super::clock::START_MS;
+use super::digests::{Digest, Digests, Serial, State};
+use super::keyspaces::{DEFAULT, PREPARED, Pair, is_reversed, is_unlogged, names, seen};
+use super::ops::{Change, NamedChange, Op, deletes};
 
 /// The serial number of the names of prepared transactions.
 const PREPARED_SERIAL: Serial = u32::MAX;
 
 /// The keyspaces by name, without the default one.
 type Catalog = BTreeMap<String, Serial>;
-
-/// The digests of the keyspaces with pairs.
-pub type State = BTreeMap<Serial, Digest>;
-
-/// The digest of a set of pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
-pub struct Digest(u128);
-
-impl Digest {
-    fn of(key: &[u8], value: &[u8]) -> u128 {
-        let half = |seed| checksum_parts(&[&(key.len() as u64).to_le_bytes(), key, value], seed);
-        u128::from(half(1)) << 64 | u128::from(half(2))
-    }
-
-    /// Adds a pair.
-    pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        self.0 = self.0.wrapping_add(Digest::of(key, value));
-    }
-
-    fn remove(&mut self, key: &[u8], value: &[u8]) {
-        self.0 = self.0.wrapping_sub(Digest::of(key, value));
-    }
-}
-
-/// The digest of each keyspace, by name, also of those without a pair.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Digests(BTreeMap<String, Digest>);
-
-impl Default for Digests {
-    /// Returns the digests of an empty store.
-    fn default() -> Digests {
-        Digests(BTreeMap::from([(DEFAULT.to_string(), Digest::default())]))
-    }
-}
-
-impl Digests {
-    /// Adds a pair.
-    pub fn add(&mut self, name: &str, key: &[u8], value: &[u8]) {
-        self.0.entry(name.to_string()).or_default().add(key, value);
-    }
-
-    /// Sets the digest of a keyspace.
-    pub fn set(&mut self, name: &str, digest: Digest) {
-        self.0.insert(name.to_string(), digest);
-    }
-
-    /// Returns the digest of a keyspace.
-    pub fn of(&self, name: &str) -> Digest {
-        self.0.get(name).copied().unwrap_or_default()
-    }
-
-    fn names(&self) -> impl Iterator<Item = &String> {
-        self.0.keys().filter(|name| *name != DEFAULT && *name != PREPARED)
-    }
-}
-
-/// One operation of a batch, in the keyspace of a slot. A slot without a keyspace stands for the
-/// default one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Op {
-    /// Set a key.
-    Put(u8, Vec<u8>, Vec<u8>),
-    /// Delete a key.
-    Delete(u8, Vec<u8>),
-    /// Delete every key from the first, inclusive, to the second, exclusive. The first one is less
-    /// or equal bytewise. Where the key order is reversed, the two change places.
-    DeleteRange(u8, Vec<u8>, Vec<u8>),
-    /// Delete every key of a keyspace, not of the default one.
-    Clear(u8),
-}
-
-impl Op {
-    /// Returns the slot.
-    pub fn slot(&self) -> u8 {
-        match self {
-            Op::Put(slot, ..) | Op::Delete(slot, _) | Op::DeleteRange(slot, ..) => *slot,
-            Op::Clear(slot) => *slot,
-        }
-    }
-
-    /// Adds the operation to a batch, in the given keyspace. A batch has no [`Op::Clear`].
-    pub fn add_to(&self, batch: &mut Batch, keyspace: &Keyspace) {
-        match self {
-            Op::Put(_, key, value) => batch.put_in(keyspace, key, value),
-            Op::Delete(_, key) => batch.delete_in(keyspace, key),
-            Op::DeleteRange(_, lo, hi) => {
-                let (start, end) = ends(keyspace, lo, hi);
-                batch.delete_range_in(keyspace, start, end)
-            }
-            Op::Clear(_) => batch,
-        };
-    }
-
-    /// Makes the operation in a transaction, in the given keyspace. A transaction has no
-    /// [`Op::Clear`].
-    ///
-    /// # Errors
-    /// The store's error.
-    pub fn make_in(&self, transaction: &Transaction, keyspace: &Keyspace) -> esker::Result<()> {
-        match self {
-            Op::Put(_, key, value) => transaction.put_in(keyspace, key, value),
-            Op::Delete(_, key) => transaction.delete_in(keyspace, key),
-            Op::DeleteRange(_, lo, hi) => {
-                let (start, end) = ends(keyspace, lo, hi);
-                transaction.delete_range_in(keyspace, start, end)
-            }
-            Op::Clear(_) => Ok(()),
-        }
-    }
-}
-
-/// Returns the ends of a range delete in the order of the keyspace.
-fn ends<'a>(keyspace: &Keyspace, lo: &'a [u8], hi: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    if matches!(keyspace.key_order(), KeyOrder::Reverse) { (hi, lo) } else { (lo, hi) }
-}
-
-/// A change of the list of keyspaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// Create the keyspace of a slot under its first name, if that is free.
-    Create(u8),
-    /// Give the keyspace of a slot its other name, if that is free.
-    Rename(u8),
-    /// Drop a keyspace of a slot, the renamed one first.
-    Drop(u8),
-}
-
-/// A change, with the names that it has in the present list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NamedChange {
-    /// Create a keyspace with the options of a slot.
-    Create(u8, String),
-    /// Rename a keyspace.
-    Rename(String, String),
-    /// Drop a keyspace.
-    Drop(String),
-}
 
 /// An operation whose keyspace is known.
 #[derive(Debug, Clone)]
@@ -197,20 +58,36 @@ pub struct Bounds {
     pub changes: (usize, usize),
     /// Numbers of requested checkpoints and of completed ones.
     pub checkpoints: (usize, usize),
+    /// The time, in milliseconds since 1970.
+    pub now_ms: u64,
 }
 
 /// A key of a keyspace.
 type Place = (Serial, Vec<u8>);
 
+/// The keys of all keyspaces, with what was written of each.
+type Cells = BTreeMap<Place, Cell>;
+
+/// A failed batch, which a crash may restore.
+#[derive(Clone)]
+struct FailedBatch {
+    /// Number of batches before it.
+    index: usize,
+    /// The state that it would have made.
+    state: State,
+    /// The keys that it would have made.
+    cells: Cells,
+}
+
 /// The record of a store's writes; see the module.
 #[derive(Clone)]
 pub struct Ledger {
-    map: BTreeMap<Place, Vec<u8>>,
+    cells: Cells,
     state: State,
     /// The state after each number of batches.
     states: Vec<State>,
     /// What the last attempted batch replaced.
-    undo: Vec<(Place, Option<Vec<u8>>)>,
+    undo: Vec<(Place, Option<Cell>)>,
     /// The keyspaces after each number of changes.
     catalogs: Vec<Catalog>,
     next_serial: Serial,
@@ -218,9 +95,8 @@ pub struct Ledger {
     prepared: BTreeMap<String, Vec<Resolved>>,
     /// Every pair of an unlogged write so far.
     unlogged: BTreeSet<(Vec<u8>, Vec<u8>)>,
-    /// Number of batches before each failed batch, and the state that the failed batch would have
-    /// made.
-    failed: Vec<(usize, State)>,
+    /// The failed batches.
+    failed: Vec<FailedBatch>,
     /// Number of changes before each failed change, and the keyspaces after it.
     failed_changes: Vec<(usize, Catalog)>,
     /// The requested checkpoints.
@@ -233,9 +109,9 @@ impl Default for Ledger {
     /// Creates the ledger of an empty store.
     fn default() -> Ledger {
         Ledger {
-            map: BTreeMap::new(),
-            state: State::new(),
-            states: vec![State::new()],
+            cells: Cells::new(),
+            state: State::default(),
+            states: vec![State::default()],
             undo: Vec::new(),
             catalogs: vec![Catalog::new()],
             next_serial: 1,
@@ -244,14 +120,15 @@ impl Default for Ledger {
             failed: Vec::new(),
             failed_changes: Vec::new(),
             checkpoints: Vec::new(),
-            bounds: Bounds::default(),
+            bounds: Bounds { now_ms: START_MS, ..Bounds::default() },
         }
     }
 }
 
 impl Ledger {
     /// Returns the ledger of a store recovered with these pairs, all durable. It keeps the unlogged
-    /// pairs and the prepared transactions of this ledger.
+    /// pairs and the prepared transactions of this ledger. It knows when pairs expire only if they
+    /// are those of the present or of a failed batch.
     pub fn recovered(&self, digests: &Digests, pairs: &[Pair]) -> Ledger {
         let (unlogged, prepared) = (self.unlogged.clone(), self.prepared.clone());
         let mut ledger =
@@ -263,12 +140,23 @@ impl Ledger {
             let serial = serial.unwrap_or_else(|| ledger.new_serial());
             catalog.insert(name.clone(), serial);
         }
-        for (name, key, value) in pairs.iter().filter(|pair| !is_unlogged(pair)) {
-            let serial = match name.as_str() {
-                PREPARED => PREPARED_SERIAL,
-                name => catalog.get(name).copied().unwrap_or_default(),
-            };
-            ledger.put(serial, key, Some(value));
+        ledger.bounds.now_ms = self.bounds.now_ms;
+        let failed = self.failed.iter().map(|failed| (&failed.state, &failed.cells));
+        let mut known = failed.chain([(&self.state, &self.cells)]);
+        if let Some((_, cells)) = known.find(|(state, _)| self.is_state(state, &catalog, digests)) {
+            let live: BTreeSet<Serial> =
+                catalog.values().copied().chain([0, PREPARED_SERIAL]).collect();
+            for ((serial, key), cell) in cells.iter().filter(|(place, _)| live.contains(&place.0)) {
+                ledger.set(*serial, key, Some(cell.clone()));
+            }
+        } else {
+            for (name, key, value) in pairs.iter().filter(|pair| !is_unlogged(pair)) {
+                let serial = match name.as_str() {
+                    PREPARED => PREPARED_SERIAL,
+                    name => catalog.get(name).copied().unwrap_or_default(),
+                };
+                ledger.set(serial, key, Some(Cell::put(value, None)));
+            }
         }
         ledger.undo.clear();
         ledger.catalogs = vec![catalog];
@@ -296,20 +184,20 @@ impl Ledger {
 
     /// Returns the digests of the current content.
     pub fn digests(&self) -> Digests {
-        self.digests_at(&self.state)
+        self.digests_at(&self.state, self.bounds.now_ms)
     }
 
     /// Returns the state that a snapshot of the current content has, for [`Ledger::digests_at`]. A
     /// snapshot has no prepared transactions.
     pub fn snapshot(&self) -> State {
         let mut state = self.state.clone();
-        state.remove(&PREPARED_SERIAL);
+        state.retain(|serial| serial != PREPARED_SERIAL);
         state
     }
 
-    /// Returns the digests of a state, in the keyspaces that exist now.
-    pub fn digests_at(&self, state: &State) -> Digests {
-        let of = |serial: Serial| state.get(&serial).copied().unwrap_or_default();
+    /// Returns the digests of a state at a time, in the keyspaces that exist now.
+    pub fn digests_at(&self, state: &State, now_ms: u64) -> Digests {
+        let of = |serial: Serial| state.of(serial, now_ms);
         let mut digests = Digests::default();
         digests.set(DEFAULT, of(0));
         for (name, serial) in self.catalog() {
@@ -321,32 +209,52 @@ impl Ledger {
         digests
     }
 
-    /// Returns the current content, without unlogged pairs and prepared transactions.
+    /// Returns the current content as readers may see it after a compaction, without unlogged pairs
+    /// and prepared transactions.
     pub fn pairs(&self) -> Vec<Pair> {
         let mut names = BTreeMap::from([(0, DEFAULT)]);
         names.extend(self.catalog().iter().map(|(name, serial)| (*serial, name.as_str())));
-        let pairs = self.map.iter().filter_map(|((serial, key), value)| {
-            Some((names.get(serial)?.to_string(), key.clone(), value.clone()))
+        let pairs = self.cells.iter().filter_map(|((serial, key), cell)| {
+            let value = cell.value_at(self.bounds.now_ms)?;
+            Some((names.get(serial)?.to_string(), key.clone(), seen(key, &value)?.into_owned()))
         });
         pairs.collect()
+    }
+
+    /// Turns the time by some milliseconds. Returns it.
+    pub fn turn(&mut self, by_ms: u64) -> u64 {
+        self.bounds.now_ms += by_ms;
+        self.bounds.now_ms
     }
 
     /// Returns the value that a key of a slot has after more operations.
     pub fn value_after(&self, ops: &[Op], slot: u8, key: &[u8]) -> Option<Vec<u8>> {
         let serial = self.serial_of(slot);
         let is_same = |op: &&Op| self.serial_of(op.slot()) == serial;
-        for op in ops.iter().rev().filter(is_same) {
+        let mut cell = self.cells.get(&(serial, key.to_vec())).cloned();
+        for op in ops.iter().filter(is_same) {
             match op {
-                Op::Put(_, other, value) if other == key => return Some(value.clone()),
-                Op::Delete(_, other) if other == key => return None,
                 Op::DeleteRange(slot, lo, hi) if deletes(self.reversed(*slot), lo, hi, key) => {
-                    return None;
+                    cell = None;
                 }
-                Op::Clear(_) if serial != 0 => return None,
+                Op::Clear(_) if serial != 0 => cell = None,
+                op if op.key().is_some_and(|other| other == key) => cell = self.written(cell, op),
                 _ => {}
             }
         }
-        self.map.get(&(serial, key.to_vec())).cloned()
+        cell.and_then(|cell| cell.value_at(self.bounds.now_ms))
+    }
+
+    /// Returns what is written of a key after an operation on it.
+    fn written(&self, cell: Option<Cell>, op: &Op) -> Option<Cell> {
+        match op {
+            Op::Put(_, _, value) => Some(Cell::put(value, None)),
+            Op::PutExpiring(_, _, value, ttl_ms) => {
+                Some(Cell::put(value, Some(self.bounds.now_ms + ttl_ms)))
+            }
+            Op::Merge(_, _, operand) => Some(cell.unwrap_or_default().merged(operand)),
+            Op::Delete(..) | Op::DeleteRange(..) | Op::Clear(_) => None,
+        }
     }
 
     /// Returns whether the keyspace that operations on a slot reach has the reverse key order.
@@ -354,31 +262,27 @@ impl Ledger {
         is_reversed(slot) && self.keyspace_of(slot) != DEFAULT
     }
 
-    /// Sets a key, or deletes it.
-    fn put(&mut self, serial: Serial, key: &[u8], value: Option<&Vec<u8>>) {
+    /// Sets what is written of a key, or deletes it.
+    fn set(&mut self, serial: Serial, key: &[u8], cell: Option<Cell>) {
         let place = (serial, key.to_vec());
-        let old = match value {
-            Some(value) => self.map.insert(place.clone(), value.clone()),
-            None => self.map.remove(&place),
+        if let Some(cell) = &cell {
+            self.state.add(serial, key, cell);
+        }
+        let old = match cell {
+            Some(cell) => self.cells.insert(place.clone(), cell),
+            None => self.cells.remove(&place),
         };
-        let digest = self.state.entry(serial).or_default();
         if let Some(old) = &old {
-            digest.remove(key, old);
-        }
-        if let Some(value) = value {
-            digest.add(key, value);
-        }
-        if *digest == Digest::default() {
-            self.state.remove(&serial);
+            self.state.remove(serial, key, old);
         }
         self.undo.push((place, old));
     }
 
     fn delete_all(&mut self, serial: Serial, is_deleted: impl Fn(&[u8]) -> bool) {
-        let all = self.map.range((serial, Vec::new())..).take_while(|((s, _), _)| *s == serial);
+        let all = self.cells.range((serial, Vec::new())..).take_while(|((s, _), _)| *s == serial);
         let gone: Vec<Vec<u8>> =
             all.filter(|((_, key), _)| is_deleted(key)).map(|((_, key), _)| key.clone()).collect();
-        gone.iter().for_each(|key| self.put(serial, key, None));
+        gone.iter().for_each(|key| self.set(serial, key, None));
     }
 
     fn apply(&mut self, ops: &[Resolved]) {
@@ -389,14 +293,17 @@ impl Ledger {
                 continue;
             }
             match op {
-                Op::Put(_, key, value) => self.put(serial, key, Some(value)),
-                Op::Delete(_, key) => self.put(serial, key, None),
                 Op::DeleteRange(slot, lo, hi) => {
                     let reversed = serial != 0 && is_reversed(*slot);
                     self.delete_all(serial, |key| deletes(reversed, lo, hi, key));
                 }
                 Op::Clear(_) if serial != 0 => self.delete_all(serial, |_| true),
                 Op::Clear(_) => {}
+                op => {
+                    let Some(key) = op.key() else { continue };
+                    let cell = self.cells.get(&(serial, key.clone())).cloned();
+                    self.set(serial, key, self.written(cell, op));
+                }
             }
         }
     }
@@ -434,7 +341,7 @@ impl Ledger {
 
     /// Returns the name of the first prepared transaction.
     pub fn prepared(&self) -> Option<String> {
-        let (place, _) = self.map.range((PREPARED_SERIAL, Vec::new())..).next()?;
+        let (place, _) = self.cells.range((PREPARED_SERIAL, Vec::new())..).next()?;
         Some(String::from_utf8_lossy(&place.1).into_owned())
     }
 
@@ -460,7 +367,8 @@ impl Ledger {
     /// Records that the last attempted batch failed. It is not in the store, but a crash may
     /// restore it.
     pub fn fail(&mut self) {
-        self.failed.push((self.bounds.acknowledged, self.state.clone()));
+        let (state, cells) = (self.state.clone(), self.cells.clone());
+        self.failed.push(FailedBatch { index: self.bounds.acknowledged, state, cells });
         self.take_back();
     }
 
@@ -472,7 +380,7 @@ impl Ledger {
 
     fn take_back(&mut self) {
         for ((serial, key), old) in std::mem::take(&mut self.undo).into_iter().rev() {
-            self.put(serial, &key, old.as_ref());
+            self.set(serial, &key, old);
         }
         self.undo.clear();
     }
@@ -519,8 +427,8 @@ impl Ledger {
         self.bounds.changes.0 = self.bounds.changes.1;
         let mut live: BTreeSet<Serial> = self.catalog().values().copied().collect();
         live.extend([0, PREPARED_SERIAL]);
-        self.map.retain(|(serial, _), _| live.contains(serial));
-        self.state.retain(|serial, _| live.contains(serial));
+        self.cells.retain(|(serial, _), _| live.contains(serial));
+        self.state.retain(|serial| live.contains(&serial));
     }
 
     /// Records that the last attempted change failed. A crash may restore it.
@@ -559,7 +467,7 @@ impl Ledger {
     pub fn index_of(&self, digests: &Digests, least: usize, bounds: &Bounds) -> Option<usize> {
         let catalogs = self.allowed_catalogs(bounds);
         let is_it = |index: &usize| {
-            catalogs.iter().any(|catalog| is_state(&self.states[*index], catalog, digests))
+            catalogs.iter().any(|catalog| self.is_state(&self.states[*index], catalog, digests))
         };
         let most = bounds.attempted.min(self.states.len() - 1);
         let inside = (least..=most).rev().find(is_it);
@@ -568,31 +476,25 @@ impl Ledger {
 
     /// Returns whether a checkpoint has the content that it must have.
     pub fn is_checkpoint(&self, digests: &Digests, note: &CheckpointNote) -> bool {
-        is_state(&self.states[note.index], &self.catalogs[note.changes], digests)
+        self.is_state(&self.states[note.index], &self.catalogs[note.changes], digests)
     }
 
     /// Returns whether this content is that of a failed batch after at least `least` others, or of
     /// a failed change of keyspaces.
     pub fn is_failed(&self, digests: &Digests, least: usize, bounds: &Bounds) -> bool {
-        let failed = self.failed.iter().filter(|(index, _)| *index >= least);
-        let states = failed.map(|(_, state)| state).chain([&self.state]);
+        let failed = self.failed.iter().filter(|failed| failed.index >= least);
+        let states = failed.map(|failed| &failed.state).chain([&self.state]);
         let catalogs = self.allowed_catalogs(bounds);
-        states.into_iter().any(|state| catalogs.iter().any(|c| is_state(state, c, digests)))
+        states.into_iter().any(|state| catalogs.iter().any(|c| self.is_state(state, c, digests)))
     }
-}
 
-/// Returns whether a store with this state and these keyspaces has these digests.
-fn is_state(state: &State, catalog: &Catalog, digests: &Digests) -> bool {
-    let is_same = |name: &str, serial: Serial| {
-        digests.of(name) == state.get(&serial).copied().unwrap_or_default()
-    };
-    digests.names().eq(catalog.keys())
-        && is_same(DEFAULT, 0)
-        && is_same(PREPARED, PREPARED_SERIAL)
-        && catalog.iter().all(|(name, serial)| is_same(name, *serial))
-}
-
-/// Returns whether a range delete deletes a key. In the reverse order the range is `(lo, hi]`.
-pub fn deletes(reversed: bool, lo: &[u8], hi: &[u8], key: &[u8]) -> bool {
-    if reversed { lo < key && key <= hi } else { lo <= key && key < hi }
+    /// Returns whether a store with this state and these keyspaces has these digests now.
+    fn is_state(&self, state: &State, catalog: &Catalog, digests: &Digests) -> bool {
+        let is_same =
+            |name: &str, serial: Serial| digests.of(name) == state.of(serial, self.bounds.now_ms);
+        digests.names().eq(catalog.keys())
+            && is_same(DEFAULT, 0)
+            && is_same(PREPARED, PREPARED_SERIAL)
+            && catalog.iter().all(|(name, serial)| is_same(name, *serial))
+    }
 }

@@ -11,7 +11,7 @@ use esker::{Options, Policy};
 use parking_lot::Mutex;
 
 use super::ledger::Ledger;
-use super::script::{Step, Theme, options, script_of};
+use super::script::{Step, Theme, options, script_of, with_rules};
 use super::script_run::{Outcome, ScriptRun};
 use super::tally::{Tally, Verdict, guarded, in_parallel};
 use esker::fs::Fs;
@@ -29,8 +29,8 @@ pub fn option_sets(each: u64) -> Vec<(String, Options)> {
     sets
 }
 
-/// Runs `steps` steps of a seed under every set.
-pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Tally {
+/// Runs `steps` steps of a theme and a seed under every set.
+pub fn run(sets: &[(String, Options)], theme: Theme, seed: u64, steps: usize, keys: u64) -> Tally {
     in_parallel(sets, |(name, options)| {
         let mut tally = Tally::default();
         let context = format!("{name}, seed {seed}");
@@ -41,8 +41,8 @@ pub fn run(sets: &[(String, Options)], seed: u64, steps: usize, keys: u64) -> Ta
             return tally;
         }
         let ledger = Arc::new(Mutex::new(Ledger::default()));
-        let mut script_run = ScriptRun::new(fs.clone(), options.clone(), ledger);
-        let script = script_of(Policy::Fluid, Theme::Mixed, seed, steps, keys);
+        let mut script_run = ScriptRun::new(fs.clone(), with_rules(options.clone()), ledger);
+        let script = script_of(Policy::Fluid, theme, seed, steps, keys);
         for step in std::iter::once(&Step::Read).chain(&script.steps).chain([&Step::Read]) {
             // A file system in memory has no second process, and needs no second store.
             if matches!(step, Step::Kill | Step::Checkpoint) {

@@ -14,8 +14,8 @@ use esker::fs::{Fs, MemFs};
 use esker::{Db, Options};
 
 use super::content::content;
+use super::digests::{Digest, Digests};
 use super::keyspaces::PREPARED;
-use super::ledger::{Digest, Digests};
 use super::tally::{Finding, Verdict, lost};
 
 const SLOT: &str = "reader";
@@ -70,12 +70,12 @@ impl Reader {
         self.batches.iter().take_while(move |batch| batch.sequence <= position)
     }
 
-    /// Checks a recovered store with this content: applies what the slot has confirmed, and then the
+    /// Checks a recovered store with this content and these options: applies what the slot has confirmed, and then the
     /// rest of the feed, to an empty store, and compares the two.
     ///
     /// # Errors
     /// A missing slot, a position that was never confirmed, a gap in the feed, or a difference.
-    pub fn check(&self, db: &Db, found: &Digests) -> Result<(), Finding> {
+    pub fn check(&self, db: &Db, found: &Digests, options: &Options) -> Result<(), Finding> {
         let slots = db.slots().map_err(lost("list the slots"))?;
         let Some(slot) = slots.into_iter().find(|slot| slot.name == SLOT) else {
             // The crash was before the creation of the slot, and nothing was written.
@@ -87,7 +87,7 @@ impl Reader {
         if let Some(problem) = slot.problem {
             return Err((Verdict::Lost, format!("the slot cannot be used: {problem}")));
         }
-        let copy = self.replay(db, &slot)?;
+        let copy = self.replay(db, &slot, options)?;
         let mut own = content(&copy, None).map_err(|error| error.finding("read the copy"))?.digests;
         // A prepared transaction is in the feed once it is committed.
         if found.of(PREPARED) != Digest::default() {
@@ -106,7 +106,7 @@ impl Reader {
         }
     }
 
-    fn replay(&self, db: &Db, slot: &SlotInfo) -> Result<Db, Finding> {
+    fn replay(&self, db: &Db, slot: &SlotInfo, options: &Options) -> Result<Db, Finding> {
         let fs = MemFs::new();
         let dir = Path::new("/copy");
         let made = fs.create_dir(dir);
@@ -116,6 +116,10 @@ impl Reader {
             background_threads: Some(0),
             log_file: false,
             status_file: false,
+            // The copy must have the rules and the time of the store.
+            clock: options.clock.clone(),
+            merge_operator: options.merge_operator.clone(),
+            compaction_filters: options.compaction_filters.clone(),
             ..Options::default()
         };
         let copy = Db::open_on(fs, dir.join("store"), options).map_err(lost("open a copy"))?;

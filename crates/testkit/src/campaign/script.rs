@@ -7,12 +7,16 @@ use std::sync::Arc;
 
 use esker::internals::Thresholds;
 use esker::{
-    BlockLayout, CachePolicy, Clock, Compression, Concurrency, IndexSearch, Isolation,
-    MemtableKind, Options, Policy, ValueSeparation, WalIo,
+    BlockLayout, CachePolicy, Compression, Concurrency, IndexSearch, Isolation, MemtableKind,
+    Options, Policy, ValueSeparation, WalIo, built_in_merge_operator,
 };
 
-use super::keyspaces::{SLOTS, UNLOGGED_PREFIX};
-use super::ledger::{Change, Op};
+use super::clock::{START_MS, ScriptClock};
+use super::keyspaces::{
+    FILTERED_PREFIX, MERGE_OPERATOR, MERGED_SLOTS, REMOVED_VALUE, REPLACED_VALUE, SLOTS,
+    UNLOGGED_PREFIX, ValueFilter,
+};
+use super::ops::{Change, Op};
 use crate::rng::SplitMix64;
 
 /// One step.
@@ -46,6 +50,8 @@ pub enum Step {
     Read,
     /// Read the change feed to its end, and confirm it.
     Follow,
+    /// Turn the clock by some milliseconds.
+    Turn(u64),
     /// Take a checkpoint into its own directory.
     Checkpoint,
     /// Close and reopen.
@@ -105,11 +111,13 @@ pub enum Theme {
     Keyspaces,
     /// A reader of the change feed.
     Feed,
+    /// Merges, pairs that expire while the clock turns, and a compaction filter.
+    Rules,
 }
 
 impl Theme {
     /// Every theme.
-    pub const ALL: [Theme; 10] = [
+    pub const ALL: [Theme; 11] = [
         Theme::Mixed,
         Theme::Levels,
         Theme::Ranges,
@@ -120,15 +128,8 @@ impl Theme {
         Theme::Logs,
         Theme::Keyspaces,
         Theme::Feed,
+        Theme::Rules,
     ];
-}
-
-/// Returns the key of a put or a delete.
-pub fn key_of(op: &Op) -> Option<&Vec<u8>> {
-    match op {
-        Op::Put(_, key, _) | Op::Delete(_, key) => Some(key),
-        Op::DeleteRange(..) | Op::Clear(_) => None,
-    }
 }
 
 /// A store's options and steps.
@@ -180,17 +181,9 @@ pub fn tiny_options() -> Options {
         log_file: false,
         status_file: false,
         thresholds: Thresholds::small(),
-        clock: Some(Arc::new(StoppedClock)),
+        clock: Some(ScriptClock::new(START_MS)),
+        compaction_filters: vec![Arc::new(ValueFilter)],
         ..Options::default()
-    }
-}
-
-/// A clock that always shows the same time, so that a fork has the same bytes in each run.
-struct StoppedClock;
-
-impl Clock for StoppedClock {
-    fn now_ms(&self) -> u64 {
-        1_700_000_000_000
     }
 }
 
@@ -228,9 +221,19 @@ pub fn options(policy: Policy, theme: Theme, number: u64) -> Options {
         Theme::Rollover => options.manifest_size_min_bytes = 256,
         Theme::Logs => options.frozen_memtables_max = 4,
         Theme::Levels => options.memtable_size_bytes = Some(4 << 10),
+        Theme::Rules => return with_rules(options),
         _ => {}
     }
     options
+}
+
+/// Returns the options with the merge operator and the compaction filter of the default keyspace.
+pub fn with_rules(options: Options) -> Options {
+    Options {
+        merge_operator: built_in_merge_operator(MERGE_OPERATOR),
+        compaction_filter: Some(Arc::new(ValueFilter)),
+        ..options
+    }
 }
 
 /// Returns a script of `steps` steps over a few dozen keys.
@@ -250,7 +253,7 @@ pub fn script_of(policy: Policy, theme: Theme, seed: u64, steps: usize, keys: u6
         steps: steps.collect(),
         seed,
         encrypted: false,
-        has_reader: theme == Theme::Feed,
+        has_reader: matches!(theme, Theme::Feed | Theme::Rules),
     }
 }
 
@@ -266,7 +269,7 @@ struct Maker {
 
 impl Maker {
     /// Returns the number of steps of each kind, out of 1000. The rest are writes.
-    fn shares(&self) -> [(u64, Make); 16] {
+    fn shares(&self) -> [(u64, Make); 17] {
         let (flush, job, compact, set, snapshot, checkpoint, reopen, kill, unlogged, sync) =
             match self.theme {
                 Theme::Mixed | Theme::Keyspaces => (60, 80, 15, 20, 20, 10, 15, 15, 15, 15),
@@ -278,16 +281,18 @@ impl Maker {
                 Theme::Restarts => (30, 50, 5, 0, 0, 5, 100, 130, 10, 15),
                 Theme::Logs => (10, 20, 0, 0, 10, 0, 10, 25, 0, 5),
                 Theme::Feed => (90, 110, 10, 5, 10, 10, 25, 30, 20, 10),
+                Theme::Rules => (130, 170, 30, 5, 40, 10, 15, 15, 5, 10),
             };
         let (change, transact, resolve) = match self.theme {
             Theme::Keyspaces => (120, 250, 30),
             Theme::Feed => (70, 100, 20),
             _ => (15, 80, 10),
         };
-        let ingest = match self.theme {
-            Theme::Logs => 0,
-            Theme::Feed => 40,
-            _ => 12,
+        let (ingest, follow) = match self.theme {
+            Theme::Logs => (0, 0),
+            Theme::Feed => (40, 90),
+            Theme::Rules => (30, 30),
+            _ => (12, 0),
         };
         [
             (flush, |_| Step::Flush),
@@ -304,9 +309,14 @@ impl Maker {
             (transact, Maker::transact),
             (resolve, |m| Step::Resolve(!m.rng.chance(3))),
             (ingest, Maker::ingest),
-            (if self.theme == Theme::Feed { 90 } else { 0 }, |_| Step::Follow),
+            (follow, |_| Step::Follow),
+            (if self.has_rules() { 70 } else { 0 }, |m| Step::Turn(1 + m.rng.below(400))),
             (30, |_| Step::Read),
         ]
+    }
+
+    fn has_rules(&self) -> bool {
+        self.theme == Theme::Rules
     }
 
     fn step(&mut self) -> Step {
@@ -352,6 +362,9 @@ impl Maker {
     }
 
     fn op(&mut self) -> Op {
+        if self.has_rules() && self.rng.chance(2) {
+            return self.ruled();
+        }
         let ranges = if self.theme == Theme::Ranges { 6 } else { 24 };
         let (slot, key) = (self.slot(), self.key());
         if self.rng.chance(ranges) {
@@ -364,6 +377,25 @@ impl Maker {
             Op::Delete(slot, key)
         } else {
             Op::Put(slot, key, self.value())
+        }
+    }
+
+    /// Returns a merge, a put that expires, or a put that the compaction filter looks at.
+    fn ruled(&mut self) -> Op {
+        match self.rng.below(8) {
+            0..4 => {
+                let slot = MERGED_SLOTS[self.rng.below(MERGED_SLOTS.len() as u64) as usize];
+                Op::Merge(slot, self.key(), self.value())
+            }
+            4 | 5 => {
+                let (slot, key, value) = (self.slot(), self.key(), self.value());
+                Op::PutExpiring(slot, key, value, 1 + self.rng.below(500))
+            }
+            _ => {
+                let (slot, key) = (self.slot(), [FILTERED_PREFIX, &self.key()].concat());
+                let begin = [REMOVED_VALUE, REPLACED_VALUE, b""][self.rng.below(3) as usize];
+                Op::Put(slot, key, [begin, &self.value()].concat())
+            }
         }
     }
 
@@ -397,14 +429,18 @@ impl Maker {
         let (slot, mut ops) = (self.slot(), Vec::<Op>::new());
         for _ in 0..1 + self.rng.below(12) {
             let key = self.key();
-            if !ops.iter().any(|op| key_of(op) == Some(&key)) {
-                let is_delete = self.rng.chance(5);
-                ops.push(if is_delete {
-                    Op::Delete(slot, key)
-                } else {
-                    Op::Put(slot, key, self.value())
-                });
+            if ops.iter().any(|op| op.key() == Some(&key)) {
+                continue;
             }
+            let merges = self.has_rules() && MERGED_SLOTS.contains(&slot);
+            ops.push(match self.rng.below(10) {
+                0 | 1 => Op::Delete(slot, key),
+                2 | 3 if merges => Op::Merge(slot, key, self.value()),
+                4 | 5 if self.has_rules() => {
+                    Op::PutExpiring(slot, key, self.value(), 1 + self.rng.below(500))
+                }
+                _ => Op::Put(slot, key, self.value()),
+            });
         }
         Step::Ingest(ops)
     }

@@ -6,18 +6,22 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use esker::fs::Fs;
 use esker::ingest::{IngestOptions, SortedWriter};
-use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions};
+use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions, built_in_merge_operator};
 use parking_lot::Mutex;
 
+use super::clock::ScriptClock;
 use super::content::{ReadError, Violation, content};
+use super::digests::State;
 use super::encrypted::view;
-use super::keyspaces;
-use super::ledger::{Change, CheckpointNote, Ledger, NamedChange, Op, State};
+use super::keyspaces::{self, MERGE_OPERATOR};
+use super::ledger::{CheckpointNote, Ledger};
+use super::ops::{Change, NamedChange, Op};
 use super::reader::Reader;
-use super::script::{Script, Step, key_of};
+use super::script::{Script, Step};
 
 /// Returns the directory of the stores of all campaigns.
 pub fn store_dir() -> &'static Path {
@@ -45,6 +49,10 @@ pub enum PlantedBug {
     LostUpdate,
     /// The reader of the change feed forgets the last change of a batch with several.
     ForgottenChange,
+    /// A put that expires never does.
+    ForgottenExpiry,
+    /// An operand is merged twice.
+    RepeatedOperand,
 }
 
 /// Runs a script on a store; see the module.
@@ -52,7 +60,9 @@ pub struct ScriptRun {
     fs: Arc<dyn Fs>,
     options: Options,
     db: Option<Db>,
-    snapshots: Vec<(Snapshot, State)>,
+    /// The snapshots, with the state of each and its time.
+    snapshots: Vec<(Snapshot, State, u64)>,
+    clock: Arc<ScriptClock>,
     /// The ledger, shared with the observer that takes images.
     pub ledger: Arc<Mutex<Ledger>>,
     checkpoints: u32,
@@ -67,12 +77,22 @@ pub struct ScriptRun {
 }
 
 impl ScriptRun {
-    /// Creates a run on `fs` that begins with the content of `ledger`.
+    /// Creates a run on `fs` that begins with the content and the time of `ledger`.
     pub fn new(fs: Arc<dyn Fs>, options: Options, ledger: Arc<Mutex<Ledger>>) -> ScriptRun {
-        let (snapshots, work, bug) = (Vec::new(), BTreeMap::new(), PlantedBug::None);
-        let (db, checkpoints, encrypted) = (None, 0, false);
-        let reader = None;
-        ScriptRun { fs, options, db, snapshots, ledger, checkpoints, work, bug, encrypted, reader }
+        let clock = ScriptClock::new(ledger.lock().bounds.now_ms);
+        ScriptRun {
+            fs,
+            options: Options { clock: Some(clock.clone()), ..options },
+            db: None,
+            snapshots: Vec::new(),
+            clock,
+            ledger,
+            checkpoints: 0,
+            work: BTreeMap::new(),
+            bug: PlantedBug::None,
+            encrypted: false,
+            reader: None,
+        }
     }
 
     /// Creates the run of a script on `fs`, with an empty ledger.
@@ -117,9 +137,13 @@ impl ScriptRun {
         let Some(db) = &self.db else { return };
         let metrics = db.metrics();
         let moves = metrics.levels.iter().map(|level| level.moves).sum();
-        for (what, more) in
-            [("flushes", metrics.flushes), ("merges", metrics.compactions), ("moves", moves)]
-        {
+        for (what, more) in [
+            ("flushes", metrics.flushes),
+            ("merges", metrics.compactions),
+            ("moves", moves),
+            ("expired pairs", metrics.expired),
+            ("filtered pairs", metrics.filtered),
+        ] {
             *self.work.entry(what).or_insert(0) += more;
         }
     }
@@ -168,6 +192,10 @@ impl ScriptRun {
             }
             Step::Sync => db.sync()?,
             Step::Flush => db.flush()?,
+            Step::Turn(by_ms) => {
+                self.clock.turn(self.ledger.lock().turn(*by_ms));
+                return Ok(());
+            }
             Step::Jobs(count) => {
                 for _ in 0..*count {
                     if !db.run_one_job()? {
@@ -182,7 +210,8 @@ impl ScriptRun {
                 if self.snapshots.len() >= 3 {
                     self.snapshots.remove(0);
                 }
-                self.snapshots.push((db.snapshot(), self.ledger.lock().snapshot()));
+                let ledger = self.ledger.lock();
+                self.snapshots.push((db.snapshot(), ledger.snapshot(), ledger.bounds.now_ms));
                 return Ok(());
             }
             _ => return Ok(()),
@@ -195,6 +224,17 @@ impl ScriptRun {
     /// Adds to a number of [`ScriptRun::work`].
     pub(super) fn count(&mut self, what: &'static str) {
         *self.work.entry(what).or_insert(0) += 1;
+    }
+
+    /// Counts merges and puts that expire.
+    pub(super) fn count_rules(&mut self, ops: &[Op]) {
+        for op in ops {
+            match op {
+                Op::Merge(..) => self.count("merged operands"),
+                Op::PutExpiring(..) => self.count("puts that expire"),
+                _ => {}
+            }
+        }
     }
 
     /// Returns the keyspace that operations on a slot reach.
@@ -217,7 +257,17 @@ impl ScriptRun {
                 batches.push((place, Batch::new()));
                 batches.len() - 1
             });
-            op.add_to(&mut batches[at].1, &keyspace);
+            let batch = &mut batches[at].1;
+            match op {
+                Op::PutExpiring(_, key, value, _) if self.bug == PlantedBug::ForgottenExpiry => {
+                    batch.put_in(&keyspace, key, value);
+                }
+                Op::Merge(..) if self.bug == PlantedBug::RepeatedOperand => {
+                    op.add_to(batch, &keyspace);
+                    op.add_to(batch, &keyspace);
+                }
+                op => op.add_to(batch, &keyspace),
+            }
         }
         Ok(batches.into_iter().map(|(_, batch)| batch).collect())
     }
@@ -239,6 +289,7 @@ impl ScriptRun {
         if touched.collect::<std::collections::BTreeSet<_>>().len() > 1 {
             self.count("batches over several keyspaces");
         }
+        self.count_rules(ops);
         self.ledger.lock().attempt(ops);
         let how = if synced { WriteOptions::SYNC } else { WriteOptions::BUFFERED };
         let written = batches.iter().try_for_each(|batch| db.write_with(batch, &how));
@@ -250,9 +301,12 @@ impl ScriptRun {
         let Some(db) = self.db.clone() else { return Ok(Outcome::Done) };
         let Some(slot) = ops.first().map(Op::slot) else { return Ok(Outcome::Done) };
         let keyspace = self.keyspace(&db, slot)?;
-        let options = Options { key_order: keyspace.key_order().clone(), ..self.options.clone() };
+        let merges = ops.iter().any(|op| matches!(op, Op::Merge(..)));
+        let merge_operator = built_in_merge_operator(MERGE_OPERATOR).filter(|_| merges);
+        let key_order = keyspace.key_order().clone();
+        let options = Options { key_order, merge_operator, ..self.options.clone() };
         let mut sorted: Vec<&Op> = ops.iter().collect();
-        let key = |op: &Op| key_of(op).cloned().unwrap_or_default();
+        let key = |op: &Op| op.key().cloned().unwrap_or_default();
         sorted.sort_by(|a, b| options.key_order.compare(&key(a), &key(b)));
         let mut paths = Vec::new();
         for (number, part) in sorted.chunks(7).enumerate() {
@@ -265,6 +319,7 @@ impl ScriptRun {
             paths.push(path);
         }
         self.count("ingests");
+        self.count_rules(ops);
         self.ledger.lock().attempt(ops);
         let ingested = keyspace.ingest(&paths, &IngestOptions::default()).map(drop);
         Ok(self.end_batch(ingested, true))
@@ -358,8 +413,9 @@ impl ScriptRun {
     pub fn read(&self) -> Result<Outcome, Violation> {
         let Some(db) = &self.db else { return Ok(Outcome::Done) };
         let mut want = vec![(None, self.ledger.lock().digests(), "the store")];
-        for (snapshot, state) in &self.snapshots {
-            want.push((Some(snapshot), self.ledger.lock().digests_at(state), "a snapshot"));
+        for (snapshot, state, at_ms) in &self.snapshots {
+            let digests = self.ledger.lock().digests_at(state, *at_ms);
+            want.push((Some(snapshot), digests, "a snapshot"));
         }
         for (snapshot, digests, what) in want {
             match content(db, snapshot) {
@@ -381,6 +437,10 @@ fn write_file(fs: Arc<dyn Fs>, path: &Path, options: &Options, ops: &[&Op]) -> e
     for op in ops {
         match op {
             Op::Put(_, key, value) => writer.put(key, value)?,
+            Op::PutExpiring(_, key, value, ttl_ms) => {
+                writer.put_with_ttl(key, value, Duration::from_millis(*ttl_ms))?
+            }
+            Op::Merge(_, key, operand) => writer.merge(key, operand)?,
             Op::Delete(_, key) => writer.delete(key)?,
             Op::DeleteRange(..) | Op::Clear(_) => {}
         }

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use esker::{Db, Durability, Error, ErrorKind, Transaction, TransactionOptions};
 
 use super::content::{ReadError, Violation};
-use super::ledger::Op;
+use super::keyspaces::are_same;
+use super::ops::Op;
 use super::script::{TransactionEnd, TransactionScript};
 use super::script_run::{Outcome, PlantedBug, ScriptRun, outcome};
 
@@ -96,15 +97,16 @@ impl ScriptRun {
         touched: &[Op],
     ) -> Result<(), ReadError> {
         for op in touched {
-            let (Op::Put(slot, key, _) | Op::Delete(slot, key)) = op else { continue };
-            let keyspace = self.keyspace(db, *slot)?;
-            let want = self.ledger.lock().value_after(ops, *slot, key);
-            if transaction.get_in(&keyspace, key)?.as_deref() != want.as_deref() {
+            let (slot, Some(key)) = (op.slot(), op.key()) else { continue };
+            let keyspace = self.keyspace(db, slot)?;
+            let want = self.ledger.lock().value_after(ops, slot, key);
+            let found = transaction.get_in(&keyspace, key)?;
+            if !are_same(key, found.as_deref(), want.as_deref()) {
                 let message = format!("a transaction does not show its own {op:?}");
                 return Err(Violation(message).into());
             }
-            let want = self.ledger.lock().value_after(&[], *slot, key);
-            if keyspace.get(key)?.as_deref() != want.as_deref() {
+            let want = self.ledger.lock().value_after(&[], slot, key);
+            if !are_same(key, keyspace.get(key)?.as_deref(), want.as_deref()) {
                 let message = format!("others see {op:?} of an open transaction");
                 return Err(Violation(message).into());
             }
@@ -130,6 +132,7 @@ impl ScriptRun {
         if touched.collect::<BTreeSet<_>>().len() > 1 {
             self.count("transactions over several keyspaces");
         }
+        self.count_rules(&script.ops);
         self.ledger.lock().attempt(&script.ops);
         let committed = transaction.commit();
         match &committed {
@@ -196,8 +199,5 @@ impl ScriptRun {
 
 /// Returns the first key that the operations write alone.
 fn first_key(ops: &[Op]) -> Option<(u8, &[u8])> {
-    ops.iter().find_map(|op| match op {
-        Op::Put(slot, key, _) | Op::Delete(slot, key) => Some((*slot, &key[..])),
-        Op::DeleteRange(..) | Op::Clear(_) => None,
-    })
+    ops.iter().find_map(|op| op.key().map(|key| (op.slot(), &key[..])))
 }

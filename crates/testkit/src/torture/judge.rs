@@ -6,12 +6,14 @@ use std::path::Path;
 
 use esker::{Db, Options};
 
-use super::plan::{self, Model};
+use super::plan::{self, Model, Rounds};
 use super::slots::{Slot, Slots};
 use super::temporary;
 use super::victim::copy_path;
+use crate::campaign::cell::Cell;
+use crate::campaign::clock::START_MS;
 use crate::campaign::content::{ReadError, backwards, content};
-use crate::campaign::keyspaces::{Pair, is_unlogged, names};
+use crate::campaign::keyspaces::{Pair, is_unlogged, names, seen};
 use crate::campaign::tally::{Finding, Verdict, lost};
 
 /// The cause of the victim's end.
@@ -54,6 +56,20 @@ fn check_total(pairs: &mut Pairs, want: u64) -> Result<(), Finding> {
     Err((Verdict::Wrong, message))
 }
 
+/// Returns the pairs as they are once the compaction filter has seen all of them.
+fn after_filter(pairs: Pairs) -> Pairs {
+    let after = |(name, key, value): Pair| {
+        let value = seen(&key, &value)?.into_owned();
+        Some((name, key, value))
+    };
+    pairs.into_iter().filter_map(after).collect()
+}
+
+/// Returns the time of a store with these options, in milliseconds since 1970.
+fn now_ms(options: &Options) -> u64 {
+    options.clock.as_ref().map_or(START_MS, |clock| clock.now_ms())
+}
+
 impl<'a> Judge<'a> {
     /// Creates the judge of a store that does not exist yet.
     pub fn new(base: &'a Path, slots: &'a Slots, seed: u64) -> Judge<'a> {
@@ -73,9 +89,11 @@ impl<'a> Judge<'a> {
             End::Cut => Slot::Durable,
         };
         let least = |writer| self.slots.get(least(writer));
-        let reached = self.judge_content(&db, "the store", least, end == End::Killed)?;
-        for (model, n) in self.models.iter_mut().zip(&reached) {
-            model.advance(*n);
+        let now_ms = now_ms(options);
+        let reached = self.judge_content((&db, now_ms), "the store", least, end == End::Killed)?;
+        for (writer, (model, n)) in self.models.iter_mut().zip(&reached).enumerate() {
+            let rounds = Rounds::of(self.slots, writer);
+            model.advance(*n, |n| rounds.time_of(n));
         }
         db.close().map_err(lost("close"))?;
         for (writer, n) in reached.into_iter().enumerate() {
@@ -86,10 +104,10 @@ impl<'a> Judge<'a> {
         Ok(copies)
     }
 
-    /// Compares the content of `db`. Returns the number of batches of each writer.
+    /// Compares the content of a store at a time. Returns the number of batches of each writer.
     fn judge_content(
         &self,
-        db: &Db,
+        (db, now_ms): (&Db, u64),
         what: &str,
         least: impl Fn(usize) -> u64,
         keeps_acknowledged: bool,
@@ -97,7 +115,7 @@ impl<'a> Judge<'a> {
         let mut pairs = self.read(db, what)?;
         temporary::take(&mut pairs, &db.keyspaces(), keeps_acknowledged)?;
         let mut reached = Vec::new();
-        let mut expected = Vec::new();
+        let mut expected: Pairs = Vec::new();
         let mut total = 0;
         for (writer, model) in self.models.iter().enumerate() {
             let counter = db.get(plan::counter_key(writer)).map_err(lost("read a counter"))?;
@@ -115,12 +133,16 @@ impl<'a> Judge<'a> {
                     format!("{what}: found batch {n}, but only {tried} batches were tried"),
                 ));
             }
-            let model = model.after(n);
+            let rounds = Rounds::of(self.slots, writer);
+            let model = model.after(n, |n| rounds.time_of(n));
             total += model.transactions;
-            let named = |((slot, key), value)| (names(slot)[0].to_string(), key, value);
-            expected.extend(model.pairs.into_iter().map(named));
+            let named = |((slot, key), cell): ((u8, Vec<u8>), Cell)| {
+                Some((names(slot)[0].to_string(), key, cell.value_at(now_ms)?))
+            };
+            expected.extend(model.pairs.into_iter().filter_map(named));
             reached.push(n);
         }
+        let [mut pairs, mut expected] = [pairs, expected].map(after_filter);
         check_total(&mut pairs, total).map_err(|bad| (bad.0, format!("{what}: {}", bad.1)))?;
         expected.sort();
         if pairs != expected {
@@ -185,11 +207,12 @@ impl<'a> Judge<'a> {
                 false => Ok(0),
             };
         }
+        let now_ms = now_ms(options);
         let options = Options { create_if_missing: false, ..options.clone() };
         match Db::open(&path, options) {
             Ok(db) => {
                 let least = |writer| self.slots.get(Slot::CopyFrom(writer));
-                self.judge_content(&db, "the checkpoint", least, false)?;
+                self.judge_content((&db, now_ms), "the checkpoint", least, false)?;
                 db.close().map_err(lost("close the checkpoint"))?;
             }
             Err(error) if done => return Err(lost("open a finished checkpoint")(error)),
@@ -212,14 +235,14 @@ impl<'a> Judge<'a> {
                 _ => Err((Verdict::Lost, "finished backups are missing".into())),
             };
         }
-        let mut checked = 0;
+        let (mut checked, now_ms) = (0, now_ms(options));
         match Db::restore(&backups, None, &into, options.clone()) {
             Ok(_) => {
                 let db =
                     Db::open(&into, options.clone()).map_err(lost("open the restored store"))?;
                 let newest = done == begun;
                 let least = |w| if newest { self.slots.get(Slot::BackupFrom(w)) } else { 0 };
-                self.judge_content(&db, "the backup", least, false)?;
+                self.judge_content((&db, now_ms), "the backup", least, false)?;
                 db.close().map_err(lost("close the restored store"))?;
                 self.remove(&into)?;
                 checked = 1;
@@ -244,7 +267,7 @@ impl<'a> Judge<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::campaign::ledger::Op;
+    use crate::campaign::ops::Op;
 
     /// A deliberate error of the last batch.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -267,7 +290,7 @@ mod tests {
         std::fs::create_dir_all(&base).unwrap();
         let slots = Slots::open(&base.join("slots")).unwrap();
         slots.clear();
-        let (seed, options) = (5, plan::options_of(5, 1));
+        let (seed, options) = (5, plan::options_of(5, 0, 1));
         let is_last = |n: &u64| {
             plan::transaction(seed, 0, *n).is_some()
                 && plan::batch(seed, 0, *n).0.iter().any(in_other_keyspace)

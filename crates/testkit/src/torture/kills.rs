@@ -150,7 +150,7 @@ impl Kills {
             let fine = self.victim(&params, &slots, &mut rng, tally, &context)?;
             let last = round + 1 == self.rounds || over(tally);
             if fine && (rng.chance(2) || last) {
-                let options = plan::options_of(seed, (round + 1) * 1000 + 999);
+                let options = plan::options_of(seed, round + 1, 999);
                 match guarded(|| judge.judge(End::Killed, &options)) {
                     Ok(Ok(copies)) => tally.count("copies", copies),
                     Ok(Err((verdict, message))) => tally.fail(verdict, context, message),

@@ -3,7 +3,8 @@
 //!
 //! Invariants: a writer's keys belong to it alone, in every keyspace. Every batch sets the writer's
 //! counter to its number. Every value names its batch. A batch that is a transaction also adds one
-//! to the total, a key of all writers, so a lost update makes the total too small.
+//! to the total, a key of all writers, so a lost update makes the total too small. The clock stands
+//! still in a round and turns between rounds, so a pair that expires does so in a known round.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,15 @@ use esker::{
     TransactionOptions,
 };
 
-use crate::campaign::keyspaces::{SLOTS, is_reversed, names, options as keyspace_options};
-use crate::campaign::ledger::{Op, deletes};
-use crate::campaign::script::{Theme, options};
+use super::slots::{ROUNDS_MAX, Slot, Slots};
+use crate::campaign::cell::Cell;
+use crate::campaign::clock::{START_MS, ScriptClock};
+use crate::campaign::keyspaces::{
+    FILTERED_PREFIX, MERGED_SLOTS, REMOVED_VALUE, REPLACED_VALUE, SLOTS, is_reversed, names,
+    options as keyspace_options,
+};
+use crate::campaign::ops::{Op, deletes};
+use crate::campaign::script::{Theme, options, with_rules};
 use crate::rng::SplitMix64;
 
 /// Maximum number of writers of a store.
@@ -25,6 +32,9 @@ pub const KEYS: u64 = 120;
 pub const TOTAL_SLOT: u8 = 2;
 /// The key of the total: the number of transactions of all writers.
 pub const TOTAL: &[u8] = b"total";
+
+/// Beginning of the keys whose pairs expire.
+pub const EXPIRING: &[u8] = b"expiring/";
 
 /// Returns the generator for a position in a plan.
 pub fn rng_at(seed: u64, what: u64, n: u64) -> SplitMix64 {
@@ -37,13 +47,39 @@ pub fn writers(seed: u64) -> usize {
     1 + rng_at(seed, 90, 0).below(3) as usize
 }
 
-/// Returns the options of this seed's store in a round. Every round differs.
-pub fn options_of(seed: u64, round: u64) -> Options {
-    let mut rng = rng_at(seed, 91, round);
+/// Returns the time of a round, in milliseconds since 1970.
+pub fn time_ms(round: u64) -> u64 {
+    START_MS + round * 1000
+}
+
+/// The number of a writer's batches when each round began.
+#[derive(Debug, Clone)]
+pub struct Rounds(Vec<Option<u64>>);
+
+impl Rounds {
+    /// Reads the numbers of a writer.
+    pub fn of(slots: &Slots, writer: usize) -> Rounds {
+        // The slots have one more, because zero is for a round that did not begin.
+        let from = |round| slots.get(Slot::RoundFrom(writer, round)).checked_sub(1);
+        Rounds((0..ROUNDS_MAX).map(from).collect())
+    }
+
+    /// Returns the time at which batch `n` was written: that of the last round that began with
+    /// fewer batches.
+    pub fn time_of(&self, n: u64) -> u64 {
+        let last = self.0.iter().rposition(|from| from.is_some_and(|from| from < n));
+        time_ms(last.unwrap_or(0) as u64)
+    }
+}
+
+/// Returns the options of this seed's store in a session of a round. Every session differs.
+pub fn options_of(seed: u64, round: u64, session: u64) -> Options {
+    let mut rng = rng_at(seed, 91, round * 1000 + session);
     let policy = Policy::ALL[rng.below(Policy::ALL.len() as u64) as usize];
     let theme = Theme::ALL[rng.below(Theme::ALL.len() as u64) as usize];
     let mut options = options(policy, theme, rng.below(1 << 20));
-    options.clock = None;
+    options = with_rules(options);
+    options.clock = Some(ScriptClock::new(time_ms(round)));
     options.background_threads = Some([1, 2, 1, 0][rng.below(4) as usize]);
     options.sync_every_ms = [0, 0, 3][rng.below(3) as usize];
     options.scrub_bytes_per_second = [0, 0, 8 << 20][rng.below(3) as usize];
@@ -117,6 +153,9 @@ pub fn transaction(seed: u64, writer: usize, n: u64) -> Option<TransactionOption
 }
 
 fn one(rng: &mut SplitMix64, writer: usize, n: u64) -> Op {
+    if rng.chance(6) {
+        return ruled(rng, writer, n);
+    }
     let slot = rng.below(u64::from(SLOTS)) as u8;
     let name = key(rng, writer);
     match rng.below(40) {
@@ -126,6 +165,30 @@ fn one(rng: &mut SplitMix64, writer: usize, n: u64) -> Op {
         }
         1..8 => Op::Delete(slot, name),
         _ => Op::Put(slot, name, value(rng, n)),
+    }
+}
+
+/// Returns an operation on a key of its kind: a merge, a put that expires, or a put that the
+/// compaction filter looks at.
+fn ruled(rng: &mut SplitMix64, writer: usize, n: u64) -> Op {
+    let slot = rng.below(u64::from(SLOTS)) as u8;
+    let name = key(rng, writer);
+    let named = |kind: &[u8]| [kind, &name].concat();
+    match rng.below(12) {
+        0..4 => {
+            let slot = MERGED_SLOTS[rng.below(MERGED_SLOTS.len() as u64) as usize];
+            Op::Merge(slot, named(b"merged/"), n.to_string().into_bytes())
+        }
+        4 => Op::Delete(MERGED_SLOTS[rng.below(3) as usize], named(b"merged/")),
+        5..8 => {
+            let ttl_ms = 1 + rng.below(3_500);
+            Op::PutExpiring(slot, named(EXPIRING), value(rng, n), ttl_ms)
+        }
+        8 => Op::Delete(slot, named(FILTERED_PREFIX)),
+        _ => {
+            let begin = [REMOVED_VALUE, REPLACED_VALUE, b""][rng.below(3) as usize];
+            Op::Put(slot, named(FILTERED_PREFIX), [begin, &value(rng, n)].concat())
+        }
     }
 }
 
@@ -166,8 +229,8 @@ pub struct Model {
     pub at: u64,
     /// Number of applied batches that are transactions.
     pub transactions: u64,
-    /// The pairs, by slot and key.
-    pub pairs: BTreeMap<(u8, Vec<u8>), Vec<u8>>,
+    /// What was written of each key, by slot and key.
+    pub pairs: BTreeMap<(u8, Vec<u8>), Cell>,
 }
 
 impl Model {
@@ -176,29 +239,39 @@ impl Model {
         Model { seed, writer, at: 0, transactions: 0, pairs: BTreeMap::new() }
     }
 
-    /// Returns the state after `n` batches, also for an earlier state.
-    pub fn after(&self, n: u64) -> Model {
+    /// Returns the state after `n` batches, also for an earlier state. `time_of` returns the time at
+    /// which a batch was written.
+    pub fn after(&self, n: u64, time_of: impl Fn(u64) -> u64) -> Model {
         let from_here = n >= self.at;
         let mut model = if from_here { self.clone() } else { Model::new(self.seed, self.writer) };
-        model.advance(n);
+        model.advance(n, time_of);
         model
     }
 
     /// Advances the state to `n` batches.
-    pub fn advance(&mut self, n: u64) {
+    pub fn advance(&mut self, n: u64, time_of: impl Fn(u64) -> u64) {
         for next in self.at + 1..=n {
             let (ops, _) = batch(self.seed, self.writer, next);
             for op in ops {
-                self.apply(op);
+                self.apply(op, || time_of(next));
             }
             self.transactions += u64::from(transaction(self.seed, self.writer, next).is_some());
         }
         self.at = self.at.max(n);
     }
 
-    fn apply(&mut self, op: Op) {
+    fn apply(&mut self, op: Op, now_ms: impl Fn() -> u64) {
         match op {
-            Op::Put(slot, key, value) => drop(self.pairs.insert((slot, key), value)),
+            Op::Put(slot, key, value) => {
+                self.pairs.insert((slot, key), Cell::put(&value, None));
+            }
+            Op::PutExpiring(slot, key, value, ttl_ms) => {
+                self.pairs.insert((slot, key), Cell::put(&value, Some(now_ms() + ttl_ms)));
+            }
+            Op::Merge(slot, key, operand) => {
+                let cell = self.pairs.remove(&(slot, key.clone())).unwrap_or_default();
+                self.pairs.insert((slot, key), cell.merged(&operand));
+            }
             Op::Delete(slot, key) => drop(self.pairs.remove(&(slot, key))),
             Op::DeleteRange(slot, lo, hi) => self.pairs.retain(|(other, key), _| {
                 *other != slot || !deletes(is_reversed(slot), &lo, &hi, key)
@@ -215,21 +288,38 @@ mod tests {
     #[test]
     fn model_reproduces_earlier_and_later_states() {
         let mut model = Model::new(3, 1);
-        model.advance(40);
+        let time_of = |n| time_ms(n / 50);
+        model.advance(40, time_of);
         let early = model.pairs.clone();
-        model.advance(900);
+        model.advance(900, time_of);
         assert_ne!(model.pairs, early);
-        assert_eq!(model.after(40).pairs, early);
-        assert_eq!(model.after(40).after(900).pairs, model.pairs);
-        assert_eq!(number_in(&model.pairs[&(0, counter_key(1))]), Some(900));
+        assert_eq!(model.after(40, time_of).pairs, early);
+        assert_eq!(model.after(40, time_of).after(900, time_of).pairs, model.pairs);
+        let counter = model.pairs[&(0, counter_key(1))].value_at(time_ms(18));
+        assert_eq!(counter.as_deref().and_then(number_in), Some(900));
+    }
+
+    #[test]
+    fn a_batch_has_the_time_of_the_last_round_that_began_before_it() {
+        let path = std::env::temp_dir().join(format!("esker-plan-{}", std::process::id()));
+        let slots = Slots::open(&path).unwrap();
+        slots.clear();
+        for (round, from) in [(0, 0), (1, 10), (3, 7), (4, 30)] {
+            slots.set(Slot::RoundFrom(1, round), from + 1);
+        }
+        let rounds = Rounds::of(&slots, 1);
+        let of = [1, 7, 8, 30, 31].map(|n| (rounds.time_of(n) - START_MS) / 1000);
+        assert_eq!(of, [0, 0, 3, 3, 4]);
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn value_matches_only_its_batch() {
         let mut model = Model::new(8, 0);
-        model.advance(200);
+        model.advance(200, |_| START_MS);
         let own = model.pairs.iter().find(|((_, key), _)| key.starts_with(b"w0/"));
-        let ((slot, key), value) = own.unwrap();
+        let ((slot, key), cell) = own.unwrap();
+        let value = &cell.value_at(START_MS).unwrap();
         assert!(wrote(8, 0, *slot, key, value));
         assert!(!wrote(9, 0, *slot, key, value) && !wrote(8, 1, *slot, key, value));
         assert!(!wrote(8, 0, (*slot + 1) % SLOTS, key, value));

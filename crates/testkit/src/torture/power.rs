@@ -149,7 +149,7 @@ fn store(dir: &Path, kind: Kind, seed: u64, cuts: u64, tally: &mut Tally) -> io:
             slots.set(Slot::Acknowledged(writer), slots.get(Slot::Durable(writer)));
         }
         if rng.chance(2) || round + 1 == cuts {
-            let options = plan::options_of(seed, (round + 1) * 1000 + 999);
+            let options = plan::options_of(seed, round + 1, 999);
             match guarded(|| judge.judge(End::Cut, &options)) {
                 Ok(Ok(copies)) => {
                     tally.count("copies", copies);

@@ -46,11 +46,17 @@ pub enum Slot {
     CopyFrom(usize),
     /// A writer's newest acknowledged batch at the start of the newest backup.
     BackupFrom(usize),
+    /// One more than the newest batch of a writer when a round began, or 0 before the round.
+    RoundFrom(usize, u64),
 }
+
+/// Maximum number of rounds of a store.
+pub const ROUNDS_MAX: u64 = 128;
 
 const SINGLE: usize = 16;
 const PER_WRITER: usize = 8;
-const SLOTS: usize = SINGLE + WRITERS_MAX * PER_WRITER;
+const ROUNDS: usize = SINGLE + WRITERS_MAX * PER_WRITER;
+const SLOTS: usize = ROUNDS + WRITERS_MAX * ROUNDS_MAX as usize;
 
 impl Slot {
     fn index(self) -> usize {
@@ -72,6 +78,9 @@ impl Slot {
             Slot::Durable(writer) => of(writer, 2),
             Slot::CopyFrom(writer) => of(writer, 3),
             Slot::BackupFrom(writer) => of(writer, 4),
+            Slot::RoundFrom(writer, round) => {
+                ROUNDS + writer * ROUNDS_MAX as usize + (round % ROUNDS_MAX) as usize
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use super::plan;
 use super::slots::{FileKind, Phase, Slot, Slots, Task};
 use super::temporary;
 use crate::campaign::keyspaces::SLOTS;
-use crate::campaign::ledger;
+use crate::campaign::ops;
 use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use crate::rng::SplitMix64;
 
@@ -192,7 +192,7 @@ impl Victim {
 
     /// Opens the store and its keyspaces.
     fn open(&self, session: u64) -> (Db, Vec<Keyspace>) {
-        let options = plan::options_of(self.params.seed, self.params.round * 1000 + session);
+        let options = plan::options_of(self.params.seed, self.params.round, session);
         let path = self.params.base.join("db");
         let mut tries = 0;
         loop {
@@ -234,6 +234,10 @@ impl Victim {
             broken(&format!(
                 "writer {writer}: found batch {last}, but batch {acknowledged} was acknowledged"
             ));
+        }
+        let round_from = Slot::RoundFrom(writer, self.params.round);
+        if !(1..=last).contains(&self.slots.get(round_from)) {
+            self.slots.set(round_from, last + 1);
         }
         self.slots.set(Slot::Durable(writer), last);
         self.slots.set(Slot::Acknowledged(writer), last);
@@ -292,7 +296,7 @@ impl Victim {
         (db, keyspaces): Store<'_>,
         writer: usize,
         n: u64,
-        (ops, durability): (&[ledger::Op], Durability),
+        (ops, durability): (&[ops::Op], Durability),
     ) -> esker::Result<()> {
         match plan::transaction(self.params.seed, writer, n) {
             None => {

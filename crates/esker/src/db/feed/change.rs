@@ -28,6 +28,22 @@ pub enum Change {
     KeyspaceDropped { keyspace: Arc<str> },
 }
 
+impl Change {
+    /// Returns the name that the keyspace of the change had then.
+    pub fn keyspace(&self) -> &str {
+        match self {
+            Change::Put { keyspace, .. }
+            | Change::Merge { keyspace, .. }
+            | Change::Delete { keyspace, .. }
+            | Change::DeleteRange { keyspace, .. }
+            | Change::Clear { keyspace }
+            | Change::KeyspaceCreated { keyspace, .. }
+            | Change::KeyspaceRenamed { keyspace, .. }
+            | Change::KeyspaceDropped { keyspace } => keyspace,
+        }
+    }
+}
+
 /// A committed batch: changes that became visible together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -107,15 +107,20 @@ impl SlotFile {
     /// newer version or the slot of another store; `Io`.
     pub fn read(fs: &dyn Fs, dir: &Path, name: &str, store_id: u64) -> Result<SlotFile> {
         let path = names::slot_path(dir, name);
-        let bytes = match fs.read(&path, 4096) {
-            Ok(bytes) => bytes,
+        let decode = || match fs.read(&path, 4096) {
+            Ok(bytes) => Ok(SlotFile::decode(&bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let message = format!("there is no slot \"{name}\"");
-                return Err(Error::not_found(message).with_path(dir));
+                Err(Error::not_found(message).with_path(dir))
             }
-            Err(error) => return Err(Error::io(&path, "read the slot", error)),
+            Err(error) => Err(Error::io(&path, "read the slot", error)),
         };
-        match SlotFile::decode(&bytes) {
+        // The logs of a damaged slot are not kept, so a read that ended early must not look like one.
+        let decoded = match decode()? {
+            None => decode()?,
+            decoded => decoded,
+        };
+        match decoded {
             None => {
                 let message = "the file of the slot is damaged, so its position is unknown; drop \
                                the slot, and bootstrap its reader again";

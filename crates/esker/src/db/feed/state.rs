@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. A log is removed only if the store does not need it and every active slot has confirmed all
 //!    of its records. The files of the slots are read again before that: other processes confirm.
+//!    Where one cannot be read, nothing is removed. A damaged slot keeps no logs.
 //! 2. While the store has a slot, the records of a log are durable before the manifest says that
 //!    the log is not needed. So a crash loses no record that a table has kept.
 //! 3. `Feed::files` is locked while a slot's file is changed and while logs are removed.
@@ -118,6 +119,22 @@ impl DbInner {
         Ok(found.map(read).filter(|(_, slot)| !gone(slot)).collect())
     }
 
+    /// Returns the active slots with their files.
+    ///
+    /// # Errors
+    /// `Io`, also for a file of a slot that cannot be read now. A damaged one is left out.
+    fn active_slots(&self) -> Result<Vec<(String, SlotFile)>> {
+        let mut active = Vec::new();
+        for (name, slot) in self.read_slots()? {
+            match slot {
+                Ok(slot) if slot.fate == SlotFate::Active => active.push((name, slot)),
+                Err(error) if error.kind() == crate::ErrorKind::Io => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(active)
+    }
+
     /// Returns the file of the slot `name`.
     pub(super) fn read_slot(&self, name: &str) -> Result<SlotFile> {
         SlotFile::read(&*self.fs, &self.dir, name, self.slot_store_id())
@@ -148,13 +165,15 @@ impl DbInner {
 
     /// Recomputes whether a slot keeps logs.
     pub(super) fn note_slots(&self) -> Result<()> {
-        let is_active = |slot: &SlotFile| slot.fate == SlotFate::Active;
-        let any = self.read_slots()?.iter().any(|(_, slot)| slot.as_ref().is_ok_and(is_active));
+        let any = !self.active_slots()?.is_empty();
         self.feed.has_slots.store(any, Ordering::Relaxed);
         Ok(())
     }
 
     /// Takes over the slots of an opened store. A slot whose position a crash has lost is marked.
+    ///
+    /// # Errors
+    /// `Io`, also when the file of one slot cannot be read: the store must know which logs to keep.
     pub(in crate::db) fn open_slots(&self) -> Result<()> {
         let (last, slots) = (self.visible_seqno(), self.read_slots()?);
         if slots.is_empty() {
@@ -172,6 +191,7 @@ impl DbInner {
                     });
                 }
                 Ok(_) => {}
+                Err(error) if error.kind() == crate::ErrorKind::Io => return Err(error),
                 Err(error) => self.note_error("slots", &error),
             }
         }
@@ -199,23 +219,45 @@ impl DbInner {
     }
 
     /// Makes the logs below `number` durable. `are_complete` says that they do not grow any more.
+    ///
+    /// # Errors
+    /// `Io`. After a failed sync the kernel may have dropped the bytes, and a second one would
+    /// succeed without them. So the store then refuses writes, and this handle syncs nothing again.
     pub(super) fn sync_logs_below(&self, number: u64, are_complete: bool) -> Result<()> {
+        self.check_unbroken()?;
+        let synced = self.try_sync_logs_below(number, are_complete)?;
+        if let Err(error) = &synced {
+            let message = format!(
+                "the store refuses writes because a sync of a log failed; what was not synced \
+                 before may be lost in a power failure; close the store and open it again: {error}"
+            );
+            let refused = Error::new(crate::ErrorKind::ReadOnly, message).with_path(&self.dir);
+            self.refuse_writes("slots", refused);
+        }
+        synced
+    }
+
+    /// Returns the error of a sync as a value, so that others, which lose nothing, are not taken for
+    /// it.
+    fn try_sync_logs_below(&self, number: u64, are_complete: bool) -> Result<Result<()>> {
         let mut files = self.feed.files.lock();
         for (log, _) in logs_in(&*self.fs, &self.dir)? {
             if !(files.synced_below..number).contains(&log) {
                 continue;
             }
             let path = names::log_path(&self.dir, log);
-            let synced = self.fs.open_write(&path).and_then(|mut file| file.sync());
-            match synced {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                synced => synced.map_err(|e| Error::io(&path, "sync a log for slots", e))?,
+            let mut file = match self.fs.open_write(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(|e| Error::io(&path, "open a log for slots", e))?,
+            };
+            if let Err(error) = file.sync() {
+                return Ok(Err(Error::io(&path, "sync a log for slots", error)));
             }
         }
         if are_complete {
             files.synced_below = files.synced_below.max(number);
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Removes the logs below `number` that no slot needs. Drops slots that lag too far.
@@ -249,11 +291,7 @@ impl DbInner {
     ) -> Result<(u64, SeqNo)> {
         let (mut keep_from, mut confirmed, mut any) = (number, SeqNo::MAX, false);
         let kept = kept_in(&*self.fs, &self.dir)?;
-        for (name, slot) in self.read_slots()? {
-            let Ok(slot) = slot else { continue };
-            if slot.fate != SlotFate::Active {
-                continue;
-            }
+        for (name, slot) in self.active_slots()? {
             let from = self.first_needed(files, logs, slot.position)?;
             let lag_bytes = lag_bytes(logs, from, number) + ingests_behind(&kept, slot.position);
             if slot.lag_limit_bytes.is_some_and(|limit| lag_bytes > limit) {

@@ -192,6 +192,29 @@ int32_t esker_go_put_reader(const esker_db_t *db, const esker_keyspace_t *keyspa
 			message);
 }
 
+static int32_t write_bytes(void *state, const uint8_t *bytes, size_t len) {
+	return eskerGoWrite((uintptr_t)state, (void *)bytes, len);
+}
+
+int32_t esker_go_change_writer_create(const esker_db_t *db, uintptr_t state,
+		esker_change_writer_t **writer, char **message) {
+	return esker_change_writer_create(db, (void *)state, write_bytes, writer, message);
+}
+
+int32_t esker_go_applier_create(const esker_db_t *db, uintptr_t state, esker_applier_t **applier,
+		char **message) {
+	return esker_applier_create(db, (void *)state, read_value, applier, message);
+}
+
+static void progress(void *state, uint64_t read, uint64_t all) {
+	eskerGoProgress((uintptr_t)state, read, all);
+}
+
+int32_t esker_go_verify_with(const esker_db_t *db, uintptr_t state, esker_verify_report_t **report,
+		char **message) {
+	return esker_verify_with(db, (void *)state, state == 0 ? NULL : progress, report, message);
+}
+
 // A chunk of packed pairs of Go: the lengths of the key and of the value, four bytes each,
 // little-endian, then both.
 typedef struct {

@@ -210,6 +210,7 @@ func eventOf(event *C.esker_event_t) Event {
 		Duration:      durationOf(event.duration_ns),
 		ReadOnly:      event.read_only != 0,
 		ClosedCleanly: event.is_closed_cleanly != 0,
+		Stopped:       event.is_stopped != 0,
 	}
 	if event.error_code != C.ESKER_OK {
 		e.Err = &Error{Kind: Kind(event.error_code), Message: C.GoString(event.error)}

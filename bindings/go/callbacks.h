@@ -27,6 +27,15 @@ int32_t esker_go_visit_options(uintptr_t state, char **message);
 // Puts the value of a `source` of stream.go.
 int32_t esker_go_put_reader(const esker_db_t *db, const esker_keyspace_t *keyspace,
 	const uint8_t *key, size_t key_len, uintptr_t state, uint64_t *bytes, char **message);
+// Writes a stream of changes into a `sink` of wire.go.
+int32_t esker_go_change_writer_create(const esker_db_t *db, uintptr_t state,
+	esker_change_writer_t **writer, char **message);
+// Applies the stream of changes of a `source` of stream.go.
+int32_t esker_go_applier_create(const esker_db_t *db, uintptr_t state, esker_applier_t **applier,
+	char **message);
+// Verifies a store for a `verification` of reports.go; 0 is none that hears the progress.
+int32_t esker_go_verify_with(const esker_db_t *db, uintptr_t state, esker_verify_report_t **report,
+	char **message);
 // Loads the pairs of a `load` of ingest.go.
 int32_t esker_go_bulk_load(const esker_db_t *db, const esker_keyspace_t *keyspace, uintptr_t state,
 	esker_ingest_report_t **report, char **message);

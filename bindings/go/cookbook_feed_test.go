@@ -291,3 +291,88 @@ func Example_feed() {
 	// plum <nil>
 	// context deadline exceeded
 }
+
+// sendChanges writes what a replica lacks, which has the changes up to position, or nothing yet.
+func sendChanges(db *esker.DB, out io.Writer, position uint64, isNew bool) error {
+	slot, err := db.Subscribe("replica", nil)
+	if err != nil {
+		return err
+	}
+	writer, err := esker.NewChangeWriter(db, out)
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+	if isNew {
+		if position, err = writer.WriteContent(); err != nil {
+			return err
+		}
+	}
+	if err := slot.Confirm(position); err != nil { // the logs before it are not needed any more
+		return err
+	}
+	changes, err := slot.Changes()
+	if err != nil {
+		return err
+	}
+	defer changes.Close()
+	// A program that runs for ever takes changes.Follow(ctx).
+	for _, err := range changes.All() {
+		if err != nil {
+			return err
+		}
+		if err := writer.WriteBatch(changes); err != nil {
+			return err
+		}
+	}
+	return writer.WriteEnd(changes.Position())
+}
+
+// applyChanges applies a stream to a replica.
+func applyChanges(replica *esker.DB, in io.Reader) error {
+	applier, err := esker.NewChangeApplier(replica, in)
+	if err != nil {
+		return err
+	}
+	defer applier.Close()
+	for _, err := range applier.All() {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replicate brings a replica up to date. The pipe stands for a connection.
+func replicate(db, replica *esker.DB) error {
+	if err := replica.Sync(); err != nil { // what it confirms is durable
+		return err
+	}
+	_, position, found, err := replica.AppliedPosition()
+	if err != nil {
+		return err
+	}
+	in, out := io.Pipe()
+	defer in.Close() // ends the sender, also after an error
+	go func() { out.CloseWithError(sendChanges(db, out, position, !found)) }()
+	return applyChanges(replica, in)
+}
+
+func Example_replica() {
+	dir, remove := exampleDir()
+	defer remove()
+	db, err := esker.Open(filepath.Join(dir, "db"), nil)
+	check(err)
+	defer db.Close()
+	replica, err := esker.Open(filepath.Join(dir, "replica"), nil)
+	check(err)
+	defer replica.Close()
+	check(db.Put([]byte("apple"), []byte("red")))
+	check(replicate(db, replica)) // the content
+	check(db.Put([]byte("apple"), []byte("green")))
+	check(replicate(db, replica)) // the changes since then
+	color, _, err := replica.Get([]byte("apple"))
+	fmt.Printf("%s %v\n", color, err)
+	// Output:
+	// green <nil>
+}

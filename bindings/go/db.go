@@ -108,7 +108,7 @@ func Remove(path string, options *Options) error {
 }
 
 // Repair rebuilds a store that is not open from the intact parts of its files. It returns the
-// losses, one a line; an empty text if nothing was lost.
+// losses, one a line; an empty text if nothing was lost. RepairWith returns numbers too.
 func Repair(path string, options *Options) (losses string, err error) {
 	var lost *C.char
 	err = withOptions(path, options, func(path *C.char, o *C.esker_options_t,
@@ -138,7 +138,8 @@ func (db *DB) WaitIdle(ctx context.Context) error {
 }
 
 // Verify reads and checks every byte of the store. It fails with ErrCorruption, and a message with
-// one line per problem. When ctx ends first, it returns its error, and the work goes on.
+// one line per problem. When ctx ends first, it returns its error, and the work goes on. VerifyWith returns
+// numbers too.
 func (db *DB) Verify(ctx context.Context) error {
 	return db.wait(ctx, func(m **C.char) C.int32_t { return C.esker_verify(db.c, m) })
 }

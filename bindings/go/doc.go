@@ -27,9 +27,10 @@
 //
 // # Closing
 //
-// Stores, snapshots, iterators, transactions, change feeds, followers, comparisons and sorted writers
-// must be closed. They keep versions, files or the lock of the directory. If one is collected as garbage
-// without Close, it is freed, and a warning is logged; see SetLeakWarning and SetLeakTracking.
+// Stores, snapshots, iterators, transactions, change feeds, change writers and appliers, followers,
+// comparisons and sorted writers must be closed. They keep versions, files or the lock of the
+// directory. If one is collected as garbage without Close, it is freed, and a warning is logged;
+// see SetLeakWarning and SetLeakTracking.
 //
 // # Errors
 //

@@ -35,9 +35,10 @@ const (
 	EventCompactionEnded EventKind = C.ESKER_EVENT_COMPACTION_ENDED
 	// EventRestEnded: a store at rest stopped merging. Compactions, WrittenBytes, Duration, Cause.
 	EventRestEnded EventKind = C.ESKER_EVENT_REST_ENDED
-	// EventStallBegan: a write stall began. Cause, Bytes (that wait for a flush), Clears.
+	// EventStallBegan: a write stall began. Cause, Bytes (that have to be written to tables), Clears,
+	// Stopped.
 	EventStallBegan EventKind = C.ESKER_EVENT_STALL_BEGAN
-	// EventStallEnded: a write stall ended. Cause, Bytes, Clears, Duration.
+	// EventStallEnded: a write stall ended. Cause, Bytes, Clears, Stopped, Duration.
 	EventStallEnded EventKind = C.ESKER_EVENT_STALL_ENDED
 	// EventTableCreated: a table file became part of the store. Tree, Level, Number, Bytes.
 	EventTableCreated EventKind = C.ESKER_EVENT_TABLE_CREATED
@@ -90,6 +91,9 @@ type Event struct {
 	ReadOnly bool
 	// ClosedCleanly says that the store was closed before it was opened, and not ended by a crash.
 	ClosedCleanly bool
+	// Stopped says that writes wait until the cause of a stall is gone. If it is false, each write is
+	// only slowed.
+	Stopped bool
 }
 
 // A Listener receives the events of a store, one at a time, in their order, soon after they

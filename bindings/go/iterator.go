@@ -28,8 +28,25 @@ import (
 type IterOptions struct {
 	// Start is the first key (inclusive), End the end (exclusive). Nil means no bound.
 	Start, End []byte
+	// Prefix selects the keys that begin with it, in place of Start and End. An empty one selects all
+	// keys. With a prefix, the creation of the iterator fails with ErrInvalidArgument if Start or End is
+	// set too, and under a Comparator of the program, which need not keep such keys together. In a
+	// transaction the prefix stands for bounds in bytewise order, so the key order must be
+	// esker.bytewise.
+	Prefix []byte
 	// NoCache says that reads insert no blocks into the cache, for long scans.
 	NoCache bool
+}
+
+// check returns whether the options are about a prefix.
+func (o *IterOptions) check() (isPrefix bool, err error) {
+	if len(o.Prefix) == 0 {
+		return false, nil
+	}
+	if o.Start != nil || o.End != nil {
+		return false, invalid("an iterator has a prefix or bounds, and both were given")
+	}
+	return true, nil
 }
 
 // A Pair is a key and its value.
@@ -82,12 +99,22 @@ func (r *reader) Iterator(options *IterOptions) (*Iterator, error) {
 		o = *options
 	}
 	fill := flag(!o.NoCache)
+	isPrefix, err := o.check()
+	if err != nil {
+		return nil, err
+	}
 	keyspace, snapshot, err := r.handles()
 	if err != nil {
 		return nil, err
 	}
-	made := C.esker_go_iter_create(r.c, keyspace, snapshot, ptr(o.Start), n(o.Start), ptr(o.End),
-		n(o.End), fill)
+	var made C.esker_go_made
+	if isPrefix {
+		made = C.esker_go_iter_create_prefix(r.c, keyspace, snapshot, ptr(o.Prefix), n(o.Prefix),
+			fill)
+	} else {
+		made = C.esker_go_iter_create(r.c, keyspace, snapshot, ptr(o.Start), n(o.Start),
+			ptr(o.End), n(o.End), fill)
+	}
 	r.leave()
 	if err := failed(made.code, made.message); err != nil {
 		return nil, err
@@ -289,9 +316,15 @@ func (r *reader) RangeBackward(start, end []byte) iter.Seq2[Pair, error] {
 	return scan(r.Iterator, &IterOptions{Start: start, End: end}, true)
 }
 
-// Prefix yields the pairs whose keys begin with prefix, in bytewise order, as Range does.
+// Prefix yields the pairs whose keys begin with prefix, in key order, as Range does; all pairs for an empty
+// prefix. ErrInvalidArgument under a Comparator of the program, which need not keep such keys together.
 func (r *reader) Prefix(prefix []byte) iter.Seq2[Pair, error] {
-	return scan(r.Iterator, &IterOptions{Start: prefix, End: PrefixEnd(prefix)}, false)
+	return scan(r.Iterator, &IterOptions{Prefix: prefix}, false)
+}
+
+// PrefixBackward yields the pairs of Prefix from the last to the first.
+func (r *reader) PrefixBackward(prefix []byte) iter.Seq2[Pair, error] {
+	return scan(r.Iterator, &IterOptions{Prefix: prefix}, true)
 }
 
 // PrefixEnd returns the end (exclusive) of the keys that begin with prefix, in bytewise order; nil

@@ -266,6 +266,20 @@ static inline esker_go_made esker_go_iter_create(const esker_db_t *db,
 	return made;
 }
 
+static inline esker_go_made esker_go_iter_create_prefix(const esker_db_t *db,
+		const esker_keyspace_t *keyspace, const esker_snapshot_t *snapshot, const uint8_t *prefix,
+		size_t prefix_len, uint8_t fill_cache) {
+	esker_go_made made = {0};
+	esker_iter_t *iter = NULL;
+	made.code = keyspace == NULL
+		? esker_iter_create_prefix(db, snapshot, prefix, prefix_len, fill_cache, &iter,
+			&made.message)
+		: esker_keyspace_iter_create_prefix(keyspace, snapshot, prefix, prefix_len, fill_cache,
+			&iter, &made.message);
+	made.handle = iter;
+	return made;
+}
+
 // What `esker_go_iter_read` does before it reads.
 #define ESKER_GO_STAY 0
 #define ESKER_GO_FIRST 1

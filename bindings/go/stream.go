@@ -18,13 +18,25 @@ import (
 	"unsafe"
 )
 
-// source is the value of a PutReader.
+// source is the value of a PutReader, or the stream of a ChangeApplier.
 type source struct {
 	reader io.Reader
 	// ended is what the reader returned together with its last bytes.
 	ended    error
 	err      error
 	panicked any
+}
+
+// outcome returns the error of a call that may have used the reader, and passes on a panic of the reader.
+func (s *source) outcome(err error) error {
+	if p := s.panicked; p != nil {
+		s.panicked = nil
+		panic(p)
+	}
+	if err != nil && s.err != nil {
+		return s.err
+	}
+	return err
 }
 
 // PutReader sets key to the bytes that value gives until io.EOF, and returns their number. It holds
@@ -52,17 +64,11 @@ func (s *space) PutReader(key []byte, value io.Reader) (bytes uint64, err error)
 	code := C.esker_go_put_reader(s.c, keyspace, ptr(held), n(held), C.uintptr_t(state), &size,
 		&message)
 	s.leave()
-	err = failed(code, message)
-	if from.panicked != nil {
-		panic(from.panicked)
-	}
-	if err != nil && from.err != nil {
-		err = from.err
-	}
+	err = from.outcome(failed(code, message))
 	return uint64(size), err
 }
 
-// eskerGoRead stores the next bytes of a value.
+// eskerGoRead stores the next bytes of a value or a stream.
 //
 //export eskerGoRead
 func eskerGoRead(state C.uintptr_t, buffer unsafe.Pointer, length C.size_t) (given C.int64_t) {

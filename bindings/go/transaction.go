@@ -396,8 +396,15 @@ func (p *part) Iterator(options *IterOptions) (*Iterator, error) {
 	if options != nil {
 		o = *options
 	}
+	isPrefix, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if isPrefix {
+		o.Start, o.End = o.Prefix, PrefixEnd(o.Prefix)
+	}
 	var it *Iterator
-	err := p.in(func(keyspace *C.esker_keyspace_t) error {
+	err = p.in(func(keyspace *C.esker_keyspace_t) error {
 		t := p.transaction
 		made := C.esker_go_transaction_iter_create(t.c, keyspace, ptr(o.Start), n(o.Start),
 			ptr(o.End), n(o.End))
@@ -427,5 +434,10 @@ func (p *part) RangeBackward(start, end []byte) iter.Seq2[Pair, error] {
 
 // Prefix yields the pairs whose keys begin with prefix, in bytewise order.
 func (p *part) Prefix(prefix []byte) iter.Seq2[Pair, error] {
-	return scan(p.Iterator, &IterOptions{Start: prefix, End: PrefixEnd(prefix)}, false)
+	return scan(p.Iterator, &IterOptions{Prefix: prefix}, false)
+}
+
+// PrefixBackward yields the pairs of Prefix from the last to the first.
+func (p *part) PrefixBackward(prefix []byte) iter.Seq2[Pair, error] {
+	return scan(p.Iterator, &IterOptions{Prefix: prefix}, true)
 }

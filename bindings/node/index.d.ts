@@ -1,5 +1,6 @@
 // The types of esker-level. `test/types.ts` is checked against them.
 
+import { Readable } from 'node:stream'
 import {
   AbstractLevel,
   AbstractSnapshot,
@@ -32,6 +33,16 @@ export interface DurabilityOptions {
   sync?: boolean | undefined
   /** The durability of the write. Takes precedence over `sync`. Default: the database's. */
   durability?: Durability | undefined
+}
+
+/** How long a write may wait. */
+export interface WaitOptions {
+  /**
+   * Most milliseconds for which the write waits for memory, for the write throttle and for earlier writes.
+   * Then it rejects with `ESKER_BUSY`, and nothing was written. A write that has begun, and its sync, are
+   * not cut short. Default: it waits as long as is needed.
+   */
+  timeout?: number | undefined
 }
 
 /** Options of a pair. */
@@ -241,15 +252,15 @@ export interface HasOptions<K> extends AbstractHasOptions<K>, CacheOptions {}
 /** Options of `hasMany`. */
 export interface HasManyOptions<K> extends AbstractHasManyOptions<K>, CacheOptions {}
 /** Options of `put`. */
-export interface PutOptions<K, V> extends AbstractPutOptions<K, V>, DurabilityOptions, TtlOptions {}
+export interface PutOptions<K, V> extends AbstractPutOptions<K, V>, DurabilityOptions, WaitOptions, TtlOptions {}
 /** Options of `del`. */
-export interface DelOptions<K> extends AbstractDelOptions<K>, DurabilityOptions {}
+export interface DelOptions<K> extends AbstractDelOptions<K>, DurabilityOptions, WaitOptions {}
 /** Options of `merge`. */
-export interface MergeOptions<K, V> extends AbstractPutOptions<K, V>, DurabilityOptions {}
+export interface MergeOptions<K, V> extends AbstractPutOptions<K, V>, DurabilityOptions, WaitOptions {}
 /** Options of `clear`. A range and a limit select the keys. */
 export interface ClearOptions<K> extends AbstractClearOptions<K>, DurabilityOptions {}
 /** Options of a batch. The encodings and `ttl` are those of operations without their own. */
-export interface BatchOptions<K, V> extends AbstractBatchOptions<K, V>, DurabilityOptions, TtlOptions {}
+export interface BatchOptions<K, V> extends AbstractBatchOptions<K, V>, DurabilityOptions, WaitOptions, TtlOptions {}
 
 /** A keyspace, or a sublevel. An operation on one has the types of its keys and values. */
 export type Sublevel = Keyspace<any, any> | AbstractSublevel<any, any, any, any>
@@ -284,10 +295,44 @@ export interface BatchDelOperation<K> extends BatchEncodingOptions<K, unknown> {
   sublevel?: undefined
 }
 
+/** An operation of a batch that merges an operand into a value. Hooks and events do not get it. */
+export interface BatchMergeOperation<K, V> extends BatchEncodingOptions<K, V> {
+  /** The operation: a merge. */
+  type: 'merge'
+  /** The key, of up to 1 MiB when it is encoded. */
+  key: K
+  /** The operand, for the merge operator of the database or keyspace. */
+  operand: V
+  /** Not set: the operation is on the database or keyspace of the batch. */
+  sublevel?: undefined
+}
+
+/** An operation of a batch that deletes a range of keys. Hooks and events do not get it. */
+export interface BatchDeleteRangeOperation<K> extends BatchEncodingOptions<K, unknown> {
+  /** The operation: a range deletion. */
+  type: 'deleteRange'
+  /** The first key of the range, which need not exist. */
+  start: K
+  /** The first key after the range, which need not exist. */
+  end: K
+  /** Not set: the operation is on the database or keyspace of the batch. */
+  sublevel?: undefined
+}
+
 /** An operation of a batch: on the database, or on the keyspace or sublevel that it names. */
 export type BatchOperation<K, V> =
   | BatchPutOperation<K, V>
   | BatchDelOperation<K>
+  | BatchMergeOperation<K, V>
+  | BatchDeleteRangeOperation<K>
+  | (Omit<BatchMergeOperation<any, any>, 'sublevel'> & {
+    /** The keyspace or sublevel of the key. A keyspace must be open. */
+    sublevel: Sublevel
+  })
+  | (Omit<BatchDeleteRangeOperation<any>, 'sublevel'> & {
+    /** The keyspace or sublevel of the keys. A keyspace must be open. */
+    sublevel: Sublevel
+  })
   | (Omit<BatchPutOperation<any, any>, 'sublevel'> & {
     /** The keyspace or sublevel of the pair. A keyspace must be open. */
     sublevel: Sublevel
@@ -311,7 +356,7 @@ export interface TransactionChainedBatch<D, K, V> extends AbstractChainedBatch<D
 export interface ChainedBatch<D, K, V> extends TransactionChainedBatch<D, K, V> {
   /** Applies all operations of the batch, as `batch` does, or none. */
   write (): Promise<void>
-  write (options: DurabilityOptions): Promise<void>
+  write (options: DurabilityOptions & WaitOptions): Promise<void>
 }
 /** Options of `iterator`. */
 export interface IteratorOptions<K, V> extends AbstractIteratorOptions<K, V>, CacheOptions {}
@@ -331,6 +376,29 @@ type Format = string | Buffer | Uint8Array
 
 /** A source of pairs. */
 export type Pairs<K, V> = Iterable<[K, V]> | AsyncIterable<[K, V]>
+
+/** A source of bytes: bytes, a text, or an iterable of these, such as a stream of Node.js. */
+export type ByteSource = Format | Iterable<Format> | AsyncIterable<Format>
+
+/** Options of `getStream`. */
+export interface GetStreamOptions<K> extends KeyEncodingOptions<K> {
+  /** Offset of the first byte. Default: 0. */
+  start?: number | undefined
+  /** Offset of the last byte, as in `fs.createReadStream`. Default: the end of the value. */
+  end?: number | undefined
+  /** Bytes that are read at once. Default: 256 KiB. */
+  highWaterMark?: number | undefined
+}
+
+/**
+ * A value as a stream of bytes, from `getStream`: in the version of that moment, whatever is written later,
+ * also after the database was closed. A damaged value is an error of the stream.
+ */
+export class ValueStream extends Readable {
+  private constructor ()
+  /** Length of the whole value, in bytes. */
+  get valueBytes (): number
+}
 
 /** Options of an ingest. */
 export interface IngestOptions {
@@ -472,6 +540,62 @@ export class Changes {
    * Ends the feed. A slot keeps its position. Waiting and later calls of `next` reject with
    * `LEVEL_DATABASE_NOT_OPEN`.
    */
+  close (): Promise<void>
+  /** Does the same as `close`. */
+  [Symbol.asyncDispose] (): Promise<void>
+}
+
+/** Options of a stream of changes as bytes. */
+export interface ChangeStreamOptions {
+  /** Name of the slot after whose confirmed position the changes begin. The stream confirms nothing. */
+  slot?: string | undefined
+  /** Position after which the changes begin. Default: 0. Does not count with `slot` or `content`. */
+  from?: number | undefined
+  /**
+   * Whether the whole content of the database comes first, for a receiver that has nothing of it. A slot
+   * must exist, so that the changes after it are kept. Default: `false`.
+   */
+  content?: boolean | undefined
+  /** Whether the stream goes on at the present, and waits for further changes. Default: `false`. */
+  follow?: boolean | undefined
+  /** Milliseconds without a change after which the sender says that it is alive. Default: 10,000. */
+  alive?: number | undefined
+  /** Ends a stream that follows, with its end. */
+  signal?: AbortSignal | undefined
+}
+
+/** What an applier has applied. */
+export interface AppliedItem {
+  /**
+   * A batch or a part of one; a sign that the sender is alive; a part of the content, or its end; the end of
+   * the stream; or something that this version does not know.
+   */
+  type: 'batch' | 'alive' | 'content' | 'contentEnd' | 'end' | 'other'
+  /** The position that the item is about, in the feed of the sender; 0 for content before its end. */
+  position: number
+}
+
+/** Applies a stream of changes, from `applyChanges`. */
+export class Applier {
+  private constructor ()
+  /** Returns the identity of the database whose changes the stream has. */
+  source (): Promise<bigint>
+  /**
+   * States that the database has the content of the source at a position, because it is a copy of it.
+   * Rejects with `ESKER_INVALID_ARGUMENT` if it has applied changes already.
+   */
+  startAt (position: number): Promise<void>
+  /**
+   * Reads the next item and applies it. A batch that the database has is left out. Rejects with
+   * `LEVEL_CORRUPTION` if the bytes are damaged, with `LEVEL_IO_ERROR` if they end before the end of the
+   * stream, with `ESKER_INCOMPATIBLE` if the database has applied the changes of another one or is the
+   * source itself, with `ESKER_INVALID_ARGUMENT` if the item does not follow what the database has, and with
+   * the error of the source. The item was not applied then: begin a new stream at `appliedPosition`.
+   */
+  next (): Promise<AppliedItem>
+  /** Applies the items up to the end of the stream. Closes the applier at the end of the loop. */
+  [Symbol.asyncIterator] (): AsyncGenerator<AppliedItem, void, unknown>
+  /** Ends the stream, and destroys a source that is a stream of Node.js. What was applied stays. */
   close (): Promise<void>
   /** Does the same as `close`. */
   [Symbol.asyncDispose] (): Promise<void>
@@ -639,7 +763,7 @@ declare class Part<K = string, V = string> extends AbstractLevel<Format, K, V> {
   /**
    * Sets a key to a value. A crash loses what the durability allows. Rejects with `ESKER_INVALID_ARGUMENT`
    * for a key of more than 1 MiB or a value of more than 1 GiB, with `ESKER_READ_ONLY` if the database
-   * accepts no writes, and with `ESKER_NO_SPACE` if the device is full.
+   * accepts no writes, with `ESKER_NO_SPACE` if the device is full, and with `ESKER_BUSY` after `timeout`.
    */
   put (key: K, value: V): Promise<void>
   put<K1 = K, V1 = V> (key: K1, value: V1, options: PutOptions<K1, V1>): Promise<void>
@@ -680,8 +804,23 @@ declare class Part<K = string, V = string> extends AbstractLevel<Format, K, V> {
   expiry (key: K): Promise<number | undefined>
   expiry<K1 = K> (key: K1, options: KeyEncodingOptions<K1>): Promise<number | undefined>
   /**
-   * Returns about how many bytes of files hold the keys from `start` to `end`, or all keys if this is a
-   * keyspace other than `default`. What is only in memory is not counted.
+   * Sets a key to the bytes of a source, and holds about 2 MiB of them in memory. Returns their number. A
+   * value of more than 512 KiB becomes visible and durable when the source ends, together with all earlier
+   * writes; a shorter one is put as by `put`. Nothing is changed after an error: that of the source,
+   * `ESKER_INVALID_ARGUMENT` for a value of more than 1 GiB and in a keyspace with a time to live,
+   * `ESKER_INCOMPATIBLE` for more than 512 KiB in a database with the format version 1, and those of `put`.
+   */
+  putStream (key: K, source: ByteSource): Promise<number>
+  putStream<K1 = K> (key: K1, source: ByteSource, options: KeyEncodingOptions<K1>): Promise<number>
+  /**
+   * Returns the value of a key as a stream, or `undefined` if there is none. Of a value of `putStream` it
+   * holds what it reads at once in memory; any other value is in memory as a whole.
+   */
+  getStream (key: K): Promise<ValueStream | undefined>
+  getStream<K1 = K> (key: K1, options: GetStreamOptions<K1>): Promise<ValueStream | undefined>
+  /**
+   * Returns about how many bytes of files hold the keys from `start` to `end`. What is only in memory is not
+   * counted.
    */
   approximateSize (start: K, end: K): Promise<number>
   approximateSize<K1 = K> (start: K1, end: K1, options: KeyEncodingOptions<K1>): Promise<number>
@@ -849,6 +988,206 @@ export class Follower {
   [Symbol.asyncDispose] (): Promise<void>
 }
 
+/** What writes wait for. */
+export interface Stall {
+  /** Why writes wait, as a sentence without its end. */
+  cause: string
+  /** What ends the wait, as a sentence without its end. */
+  clears: string
+  /** Bytes that have to be written to tables before writes go on at full speed. */
+  bytes: number
+  /** Time since the wait began, in milliseconds. */
+  duration: number
+  /** Whether writes wait until the cause is gone. `false`: each write is only slowed. */
+  isStopped: boolean
+}
+
+/** The metrics of `docs/metrics.md`, by their names in camelCase. */
+export interface Metrics {
+  /** Of the whole database, such as `userOps`. */
+  store: Record<string, number>
+  /** Of its memory, such as `cacheBytes`. */
+  memory: Record<string, number>
+  /** Of each level, from 0 on, such as `bytes`. */
+  levels: Array<Record<string, number>>
+  /** The last problem that the background check found, as a sentence. */
+  scrubProblem: string | undefined
+}
+
+/** What a process publishes that has a database open for writing. */
+export interface LiveStatus {
+  /** Number of the process. In another container it may have another one. */
+  process: number
+  /** Number of the publication, from 1 at each opening. */
+  version: number
+  /** Time at which the database was opened. */
+  opened: Date
+  /** Time of the publication. A long time ago means that the process was killed. */
+  updated: Date
+  /** The metrics in OpenMetrics' text format. */
+  openmetrics: string
+  /** The metrics. */
+  metrics: Metrics
+}
+
+/** A table file of a database, from `tables`. */
+export interface TableEntry {
+  /** Tree of the file. Tree 0 holds the keyspace `default`. */
+  tree: number
+  /** Level of the file. */
+  level: number
+  /** Number of the file, which is also its name. */
+  number: number
+  /** Size of the file, in bytes. */
+  sizeBytes: number
+  /** Number of entries: puts, merges and deletes. */
+  entries: number
+  /** Number of deletes among the entries. */
+  deletes: number
+  /** Number of range deletions. */
+  rangeDeletes: number
+  /** Size of the keys and values before compression, in bytes. */
+  rawBytes: number
+  /** First key. Keys of other trees than 0 begin with four bytes that stand for their keyspace. */
+  smallest: Buffer
+  /** Last key. */
+  largest: Buffer
+}
+
+/** Options of a backup. */
+export interface BackupOptions {
+  /** Whether the database takes over a directory that belongs to another one. Default: `false`. */
+  takeOver?: boolean | undefined
+}
+
+/** What a backup has copied. */
+export interface BackupReport {
+  /** Number of the backup. */
+  number: number
+  /** Directory of the backup, which is a database. */
+  path: string
+  /** Number of tables and value files that were copied. */
+  copiedFiles: number
+  /** Size of the copied files, in bytes. */
+  copiedBytes: number
+  /** Number of tables and value files that the backup shares with the one before it. */
+  linkedFiles: number
+  /** Size of the shared files, in bytes. */
+  linkedBytes: number
+}
+
+/** A backup, from `backups`. */
+export interface BackupInfo {
+  /** Number of the backup. */
+  number: number
+  /** Directory of the backup, which is a database. */
+  path: string
+  /** Number of its tables, also of those that other backups share. */
+  tables: number
+  /** Size of these tables, in bytes. */
+  tableBytes: number
+  /** Time of its creation; `undefined` because of the `problem`. */
+  created: Date | undefined
+  /** Identity of the database that was backed up; `undefined` because of the `problem`. */
+  storeId: bigint | undefined
+  /** Directory of that database; `undefined` because of the `problem`. */
+  storePath: string | undefined
+  /** Why the file `BACKUP` could not be read. `restore` checks the content. */
+  problem: string | undefined
+}
+
+/** Which backups `pruneBackups` removed. */
+export interface PruneReport {
+  /** Numbers of the removed backups, the oldest first. */
+  removed: number[]
+  /** Numbers of the other ones, the oldest first. */
+  kept: number[]
+}
+
+/** Options of a verification. */
+export interface VerifyOptions {
+  /** Hears the bytes that were read so far, and about how many there are. */
+  progress?: ((bytes: number, of: number) => void) | undefined
+}
+
+/** What a verification has read. */
+export interface VerifyReport {
+  /** Format version of the database. */
+  formatVersion: number
+  /** Number of table files. */
+  files: number
+  /** Number of value files. */
+  valueFiles: number
+  /** Number of logs. */
+  logs: number
+  /** Bytes of tables, value files, logs and the manifest. */
+  bytes: number
+  /** Number of entries in tables, with old versions and tombstones. */
+  entries: number
+  /** Number of range tombstones in tables. */
+  rangeDeletes: number
+  /** The problems, one sentence for each file that has one. */
+  problems: string[]
+}
+
+/** What a repair has read and kept. */
+export interface RepairReport {
+  /** Whether the manifest was readable. Only it says which tables are valid and in which order. */
+  manifestReadable: boolean
+  /** Number of tables read. */
+  tables: number
+  /** Number of logs read. */
+  logs: number
+  /** Number of pairs in the repaired database. */
+  pairs: number
+  /** Maximum number of entries in memory at once. */
+  entriesHeldMax: number
+  /** Directory that now holds the original files. */
+  originals: string
+  /** What was lost, one sentence each. */
+  lost: string[]
+}
+
+/** Counts of the calls that ran in this thread of JavaScript, over all databases. */
+export interface PerfCounts {
+  /** Gets, one for each key of a `getMany`. */
+  gets: number
+  /** Gets that found their version in a memtable. */
+  memtableHits: number
+  /** Tables that gets looked into. */
+  tablesSearched: number
+  /** Filters of tables that gets asked. */
+  filterChecks: number
+  /** Filters that ruled the key out. */
+  filterNegatives: number
+  /** Bytes of the values that gets found. */
+  valueBytesRead: number
+  /** Blocks that were found in the cache, also by iterators. */
+  cacheHits: number
+  /** Blocks that were not found in the cache. */
+  cacheMisses: number
+  /** Blocks that were read from a file. */
+  blocksRead: number
+  /** Bytes of these blocks in the file. */
+  blockBytesRead: number
+  /** Bytes appended to the log. */
+  walBytes: number
+  /** Syncs of the log. */
+  walSyncs: number
+  /** Nanoseconds for which writes waited because every memtable was full. */
+  stallNs: number
+  /** Nanoseconds for which writes were delayed by the write throttle. */
+  throttleNs: number
+}
+
+/**
+ * Switches the counting of the calls in this thread of JavaScript on (default) or off. Switching it on sets
+ * the counts to 0. Calls that go to libuv's pool are not counted.
+ */
+export function enablePerf (on?: boolean): void
+/** Returns the counts since the last call, or since `enablePerf`, and sets them to 0. */
+export function takePerf (): PerfCounts
+
 /** A database. */
 export class EskerLevel<K = string, V = string> extends Part<K, V> {
   /**
@@ -914,6 +1253,23 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
    * there is none.
    */
   dropSlot (name: string): Promise<void>
+  /**
+   * Returns the change feed as a stream of bytes, for `applyChanges` in another process or machine. It ends at
+   * the present, or follows until the signal is aborted.
+   */
+  changeStream (options?: ChangeStreamOptions | undefined): Readable
+  /** Begins to apply the bytes of `changeStream` of another database to this one. */
+  applyChanges (source: ByteSource): Promise<Applier>
+  /**
+   * Returns the identity of the database whose changes this one has applied, and the position; `undefined` if
+   * there is none, and while content is copied. A stream begins there.
+   */
+  appliedPosition (): Promise<{
+    /** Identity of the source, as `lineage` returns it there. */
+    source: bigint
+    /** Position in the feed of the source. */
+    position: number
+  } | undefined>
   /** Takes a snapshot with its position in the change feed: it has every batch up to it. */
   snapshotWithPosition (): Promise<{
     /** The snapshot. Reads take it as their option `snapshot`. */
@@ -951,10 +1307,35 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
    * Afterwards they refuse it. The version cannot be lowered.
    */
   upgradeFormat (to: number): Promise<void>
-  /** Makes a backup. Returns its number. */
-  backup (directory: string, options?: { takeOver?: boolean | undefined } | undefined): Promise<number>
-  /** Reads and checks every byte. Returns the problems, one sentence each. */
-  verify (): Promise<string[]>
+  /**
+   * Runs one flush or compaction that is due, in a database without threads (option `backgroundThreads` 0).
+   * Returns whether there was one. Rejects with `ESKER_INVALID_ARGUMENT` in a database with threads.
+   */
+  runOneJob (): Promise<boolean>
+  /** Makes a backup. Returns its number, or its report. */
+  backup (directory: string, options?: BackupOptions & { report?: false | undefined } | undefined): Promise<number>
+  backup (directory: string, options: BackupOptions & { report: true }): Promise<BackupReport>
+  /** Reads and checks every byte. Returns the problems, one sentence each, or a report with them. */
+  verify (options?: VerifyOptions & { report?: false | undefined } | undefined): Promise<string[]>
+  verify (options: VerifyOptions & { report: true }): Promise<VerifyReport>
+  /**
+   * Returns the tables of all keyspaces, by tree, level and number. A file with parts in several levels comes
+   * once for each.
+   */
+  tables (): Promise<TableEntry[]>
+
+  /** Returns what writes wait for now; `undefined` if they run at full speed. */
+  stall (): Stall | undefined
+  /** Returns what the opening found that a crash had lost, one sentence each. */
+  recoveryNotes (): string[]
+  /** Returns all metrics of `docs/metrics.md`, without the derived ones. */
+  metrics (): Metrics
+  /**
+   * Returns one metric of `docs/metrics.md`: of the whole database, such as `userOps` or
+   * `memory.cacheBytes`, or of a level, such as `metric('levels.bytes', 2)`. Names in snake_case work too.
+   * Throws `ESKER_INVALID_ARGUMENT` for another name, and for a level that the database does not have.
+   */
+  metric (name: string, level?: number): number
 
   /** Returns the metrics in OpenMetrics' text format. */
   openmetrics (): string
@@ -971,6 +1352,11 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
    * unknown name, a wrong value, and an option that `docs/options.md` calls changeable "at open" only.
    */
   setOption (name: string, value: string | number | boolean): void
+  /**
+   * Changes options of the engine, all or none of them: options whose values are allowed only together can be
+   * changed so. Otherwise as `setOption`.
+   */
+  setOptions (options: Record<string, string | number | boolean>): void
 
   /** Follows a database that another process, or this one, writes. */
   static follow (
@@ -988,30 +1374,50 @@ export class EskerLevel<K = string, V = string> extends Part<K, V> {
    * another engine.
    */
   static destroy (location: string): Promise<void>
-  /** Rebuilds a damaged database. Returns what was lost, one sentence each. */
-  static repair (location: string, options?: (EngineOptions & KeyOptions) | undefined): Promise<string[]>
   /**
-   * Returns the numbers of the backups in a directory, the oldest first. Rejects with `ESKER_NOT_FOUND` if
-   * there is no such directory, and with `ESKER_INVALID_ARGUMENT` if it has other content.
+   * Returns what the process publishes that has a database open for writing: about a second old, or ten
+   * seconds while nothing changes. Opens nothing. Rejects with `ESKER_NOT_FOUND` if no process publishes
+   * anything there.
    */
-  static backups (directory: string, options?: KeyOptions | undefined): Promise<number[]>
+  static liveStatus (location: string, options?: KeyOptions | undefined): Promise<LiveStatus>
+  /** Rebuilds a damaged database. Returns what was lost, one sentence each, or a report with it. */
+  static repair (
+    location: string, options: EngineOptions & KeyOptions & { report: true }
+  ): Promise<RepairReport>
+  static repair (
+    location: string, options?: (EngineOptions & KeyOptions & { report?: false | undefined }) | undefined
+  ): Promise<string[]>
   /**
-   * Removes the oldest backups until `keep`, at least 1, are left. Returns the numbers of the removed ones.
-   * The others stay complete, and a crash leaves more of them than `keep`. Rejects as `backups`, and with
-   * `LEVEL_LOCKED` while another call writes to the directory.
+   * Returns the numbers of the backups in a directory, or a report about each, the oldest first. Rejects with
+   * `ESKER_NOT_FOUND` if there is no such directory, and with `ESKER_INVALID_ARGUMENT` if it has other
+   * content.
    */
-  static pruneBackups (directory: string, keep: number, options?: KeyOptions | undefined): Promise<number[]>
+  static backups (
+    directory: string, options?: (KeyOptions & { report?: false | undefined }) | undefined
+  ): Promise<number[]>
+  static backups (directory: string, options: KeyOptions & { report: true }): Promise<BackupInfo[]>
+  /**
+   * Removes the oldest backups until `keep`, at least 1, are left. Returns the numbers of the removed ones, or
+   * a report. The others stay complete, and a crash leaves more of them than `keep`. Rejects as `backups`,
+   * and with `LEVEL_LOCKED` while another call writes to the directory.
+   */
+  static pruneBackups (
+    directory: string, keep: number, options?: (KeyOptions & { report?: false | undefined }) | undefined
+  ): Promise<number[]>
+  static pruneBackups (
+    directory: string, keep: number, options: KeyOptions & { report: true }
+  ): Promise<PruneReport>
   /**
    * Makes a database of a backup: of the newest one, or of the one with the given `number`. The directory
    * `into` must not exist. Every table is read back and compared. Rejects with `ESKER_NOT_FOUND` if there
    * is no such backup, with `ESKER_INVALID_ARGUMENT` if `into` exists or `number` is no integer of at least
-   * 1, and with `LEVEL_CORRUPTION` if the backup is damaged.
+   * 1, and with `LEVEL_CORRUPTION` if the backup is damaged. Returns the number of the backup.
    */
   static restore (
     directory: string,
     into: string,
     options?: (EngineOptions & KeyOptions & { number?: number | undefined }) | undefined
-  ): Promise<void>
+  ): Promise<number>
   /** Writes pairs, in ascending order of keys, to a new file for `ingest`. */
   static writeSorted (
     file: string, pairs: Pairs<Format, Format>, options?: EngineOptions | undefined

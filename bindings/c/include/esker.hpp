@@ -12,10 +12,11 @@
 // 4. No exception leaves a callback: the functions for key orders must be `noexcept`, and an
 //    exception of a merge operator or a compaction filter is caught and becomes a failure of the
 //    read, or keeps the pair. After an exception of a filter policy, its table may contain every
-//    key. An exception of a function that visits something is thrown again by the call that visits.
-// 5. A snapshot, an iterator, a keyspace, a transaction, a slot, a feed and a comparison may be
-//    destroyed before or after their store, and a view or a promoted store before or after its
-//    follower.
+//    key. An exception of a function that visits something, gives bytes or takes them is thrown
+//    again by the call that called the function.
+// 5. A snapshot, an iterator, a keyspace, a transaction, a slot, a feed, a comparison, a change
+//    writer and an applier may be destroyed before or after their store, and a view or a promoted
+//    store before or after its follower.
 //
 //     esker::Db db = esker::Db::open("fruit.db");
 //     db.put("apple", "red");
@@ -219,6 +220,48 @@ void call_visiting(Visit& visit, Function function, Arguments... arguments) {
     call(function, arguments..., static_cast<void*>(&visitor), receive);
     visitor.finish();
 }
+
+// A function of the program that gives or takes bytes, and what it threw.
+template <class Function>
+struct Moving {
+    Function function;
+    std::exception_ptr thrown;
+
+    // Gives bytes to the library.
+    static int64_t give(void* own, uint8_t* buffer, size_t length) noexcept {
+        auto* self = static_cast<Moving*>(own);
+        try {
+            const size_t given = self->function(reinterpret_cast<char*>(buffer), length);
+            return static_cast<int64_t>(given);
+        } catch (...) {
+            self->thrown = std::current_exception();
+            return -1;
+        }
+    }
+
+    // Takes bytes of the library.
+    static int32_t take(void* own, const uint8_t* start, size_t length) noexcept {
+        auto* self = static_cast<Moving*>(own);
+        try {
+            self->function(view(start, length));
+            return 0;
+        } catch (...) {
+            self->thrown = std::current_exception();
+            return 1;
+        }
+    }
+
+    // Calls a C function that may call the function. An exception of the function is thrown again.
+    template <class Called, class... Arguments>
+    void call_moving(Called called, Arguments... arguments) {
+        try {
+            call(called, arguments...);
+        } catch (const Error&) {
+            if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
+            throw;
+        }
+    }
+};
 
 // Owns a C handle.
 template <class Handle, void (*destroy)(Handle*)>
@@ -1572,28 +1615,11 @@ std::vector<std::optional<std::string>> multi_get(Function function, Handle* han
 // thrown again by the call that reads.
 template <class Function, class Handle, class Read>
 uint64_t put_reader(Function function, Handle* handle, std::string_view key, Read& read) {
-    struct State {
-        Read* source;
-        std::exception_ptr thrown;
-    } state{&read, nullptr};
-    const esker_read_t receive = [](void* own, uint8_t* buffer, size_t length) -> int64_t {
-        auto* self = static_cast<State*>(own);
-        try {
-            const size_t given = (*self->source)(reinterpret_cast<char*>(buffer), length);
-            return static_cast<int64_t>(given);
-        } catch (...) {
-            self->thrown = std::current_exception();
-            return -1;
-        }
-    };
+    Moving<Read&> state{read, nullptr};
+    const esker_read_t receive = &Moving<Read&>::give;
     uint64_t bytes_of_value = 0;
-    try {
-        call(function, handle, bytes(key), key.size(), static_cast<void*>(&state), receive,
-             &bytes_of_value);
-    } catch (const Error&) {
-        if (state.thrown) std::rethrow_exception(state.thrown);
-        throw;
-    }
+    state.call_moving(function, handle, bytes(key), key.size(), static_cast<void*>(&state), receive,
+                      &bytes_of_value);
     return bytes_of_value;
 }
 
@@ -1774,6 +1800,23 @@ public:
     // The pairs that `scan` returns, from the last key to the first.
     Pairs scan_backward(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
         return Pairs(iterator(bounds, options), false);
+    }
+
+    // A cursor over the keys that start with `prefix`. See `Db::prefix_iterator`.
+    Iterator prefix_iterator(std::string_view prefix, const ReadOptions& options = {}) const {
+        esker_iter_t* iter = nullptr;
+        detail::call(esker_keyspace_iter_create_prefix, handle_.get(), options.handle(),
+                     detail::bytes(prefix), prefix.size(),
+                     static_cast<uint8_t>(options.fill_cache), &iter);
+        return Iterator(iter);
+    }
+    // The pairs whose keys start with `prefix`. See `Db::scan_prefix`.
+    Pairs scan_prefix(std::string_view prefix, const ReadOptions& options = {}) const {
+        return Pairs(prefix_iterator(prefix, options), true);
+    }
+    // The pairs that `scan_prefix` returns, from the last key to the first.
+    Pairs scan_prefix_backward(std::string_view prefix, const ReadOptions& options = {}) const {
+        return Pairs(prefix_iterator(prefix, options), false);
     }
 
     // Compacts the keys within the bounds into the deepest level, and waits until that is done. See
@@ -2217,6 +2260,25 @@ struct BackupReport {
     operator uint64_t() const noexcept { return number; }
 };
 
+// What a verification has read. See `esker_verify_report_t`.
+using VerifyReport = esker_verify_report_t;
+
+// Result of `Db::verify_with`.
+struct Verification {
+    // What was read, also of a damaged store.
+    VerifyReport report{};
+    // The problems, one a line. Nothing: the store is whole.
+    std::optional<Error> damage;
+};
+
+// A position in the change feed of another store, from `Db::applied_position`.
+struct AppliedPosition {
+    // The identity of the other store (`Db::store_id`).
+    uint64_t source = 0;
+    // The position up to which its changes are applied.
+    uint64_t position = 0;
+};
+
 class Follower;
 
 // An open store. Its functions for keys are for the keyspace `default`. Many threads may use it at
@@ -2366,6 +2428,26 @@ public:
     // The pairs that `scan` returns, from the last key to the first.
     Pairs scan_backward(const Bounds& bounds = {}, const ReadOptions& options = {}) const {
         return Pairs(iterator(bounds, options), false);
+    }
+
+    // A cursor without a position over the keys that start with `prefix`; over all keys if it is
+    // empty. The prefix is copied. Throws `Error` with `Code::invalid_argument` under a key order of
+    // the program, which need not keep such keys together.
+    Iterator prefix_iterator(std::string_view prefix, const ReadOptions& options = {}) const {
+        esker_iter_t* iter = nullptr;
+        detail::call(esker_iter_create_prefix, handle(), options.handle(),
+                     detail::bytes(prefix), prefix.size(),
+                     static_cast<uint8_t>(options.fill_cache), &iter);
+        return Iterator(iter);
+    }
+    // The pairs whose keys start with `prefix`, in key order. Throws as `prefix_iterator`, otherwise
+    // as `scan`.
+    Pairs scan_prefix(std::string_view prefix, const ReadOptions& options = {}) const {
+        return Pairs(prefix_iterator(prefix, options), true);
+    }
+    // The pairs that `scan_prefix` returns, from the last key to the first.
+    Pairs scan_prefix_backward(std::string_view prefix, const ReadOptions& options = {}) const {
+        return Pairs(prefix_iterator(prefix, options), false);
     }
 
     // The current state, to read later (`ReadOptions`). The versions that it sees stay on disk
@@ -2555,6 +2637,24 @@ public:
     }
     // Reads and checks every byte of the store.
     void verify() const { detail::call(esker_verify, handle()); }
+    // Reads and checks every byte of the store, and returns how much was read. Damage is in the
+    // result, and not thrown.
+    Verification verify_with() const { return verified(nullptr, nullptr); }
+    // Does the same. Calls `progress` with the number of bytes read so far, and with the estimated
+    // number of all bytes. It may use the store, but not close it. An exception of it is thrown again
+    // at the end of the verification.
+    //
+    //     db.verify_with([](uint64_t bytes, uint64_t of) {
+    //         std::cerr << bytes << " of " << of << " bytes\n";
+    //     });
+    template <class Progress>
+    Verification verify_with(Progress&& progress) const {
+        using Visitor = detail::Visitor<std::remove_reference_t<Progress>, esker_progress_t>;
+        Visitor visitor(progress);
+        Verification found = verified(&visitor, &Visitor::receive);
+        visitor.finish();
+        return found;
+    }
     // Changes an option of the open store, from text. Throws `Error` with `Code::invalid_argument`
     // for an unknown name, a bad value, and an option that is fixed when the store is opened
     // (`docs/options.md`). The change lasts until the store is closed.
@@ -2645,6 +2745,16 @@ public:
     void drop_slot(const std::string& name) {
         detail::call(esker_drop_slot, handle(), name.c_str());
     }
+    // The store whose changes this one has applied (`Applier`), and the position in its feed. A
+    // sender begins there. Nothing if it has applied none, and while content is copied.
+    std::optional<AppliedPosition> applied_position() const {
+        uint8_t has_applied = 0;
+        AppliedPosition found;
+        detail::call(esker_applied_position, handle(), &has_applied, &found.source,
+                     &found.position);
+        if (has_applied == 0) return std::nullopt;
+        return found;
+    }
     // A snapshot and its position in the feed: it has every batch up to the position, and no later.
     std::pair<Snapshot, uint64_t> snapshot_with_position() const {
         esker_snapshot_t* snapshot = nullptr;
@@ -2696,6 +2806,19 @@ public:
 private:
     friend class Follower;
     explicit Db(esker_db_t* handle) : handle_(handle) {}
+
+    Verification verified(void* state, esker_progress_t progress) const {
+        esker_verify_report_t* report = nullptr;
+        char* message = nullptr;
+        const int32_t code = esker_verify_with(handle(), state, progress, &report, &message);
+        std::unique_ptr<esker_verify_report_t, detail::Free> owned(report);
+        if (!owned && code != ESKER_OK) detail::fail(code, message);
+        const std::string text = detail::taken(message);
+        if (!owned) throw std::bad_alloc();
+        Verification found{*owned, std::nullopt};
+        if (code != ESKER_OK) found.damage = Error(static_cast<Code>(code), text);
+        return found;
+    }
 
     detail::Owned<esker_db_t, esker_db_destroy> handle_;
 };
@@ -2782,6 +2905,188 @@ inline Follower Db::follow(const std::string& path, const Options& options) {
     return Follower(follower);
 }
 
+// A stream of the changes of a store as bytes, for a pipe to another process or machine. An `Applier`
+// reads it. One thread at a time may use it.
+//
+//     esker::Slot slot = db.subscribe("replica");
+//     esker::ChangeWriter writer(db, [&](std::string_view bytes) { send(bytes); });
+//     esker::Changes changes = db.changes(writer.content());
+//     while (changes.next()) writer.batch(changes);
+//     writer.end(changes.position());
+class ChangeWriter {
+public:
+    // Starts a stream: passes its header to `write`. Each call on the writer calls `write` with the
+    // next bytes. It must take them all, and must not close the store. An exception of it is thrown
+    // again by the call. After that, every call throws `Error` with `Code::io`.
+    ChangeWriter(const Db& db, std::function<void(std::string_view bytes)> write)
+        : state_(new State{std::move(write), nullptr}) {
+        esker_change_writer_t* writer = nullptr;
+        state_->call_moving(esker_change_writer_create, db.handle(),
+                            static_cast<void*>(state_.get()), &State::take, &writer);
+        handle_.reset(writer);
+    }
+
+    // Writes the batch that `changes` has returned last, a feed of the same `Db`. Throws `Error` with
+    // `Code::invalid_argument` if there is none.
+    void batch(const Changes& changes) {
+        state_->call_moving(esker_change_writer_batch, handle_.get(), changes.handle());
+    }
+    // Writes the whole content of the store, for a receiver that has nothing of it. Returns its
+    // position in the feed. The changes from there on follow. A slot must exist before this call, so
+    // that they are kept.
+    uint64_t content() {
+        uint64_t position = 0;
+        state_->call_moving(esker_change_writer_content, handle_.get(), &position);
+        return position;
+    }
+    // Writes that there is nothing new after `position`, so that the receiver knows that the sender
+    // is alive.
+    void alive(uint64_t position) {
+        state_->call_moving(esker_change_writer_alive, handle_.get(), position);
+    }
+    // Writes the end of the stream, at `position`. A stream without it is cut off for its receiver.
+    void end(uint64_t position) {
+        state_->call_moving(esker_change_writer_end, handle_.get(), position);
+    }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_change_writer_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_change_writer_t* handle() noexcept { return handle_.get(); }
+
+private:
+    using State = detail::Moving<std::function<void(std::string_view)>>;
+
+    // The handle has its address.
+    std::unique_ptr<State> state_;
+    detail::Owned<esker_change_writer_t, esker_change_writer_destroy> handle_;
+};
+
+// Kinds of items of a stream of changes.
+enum class StreamItemKind : int32_t {
+    // The end. Nothing follows.
+    end = ESKER_STREAM_END,
+    // A batch, or a part of one.
+    batch = ESKER_STREAM_BATCH,
+    // The sender has nothing new.
+    alive = ESKER_STREAM_ALIVE,
+    // The content of the sender's store begins, or a part of it.
+    content = ESKER_STREAM_CONTENT,
+    // The content of the sender's store is complete.
+    content_end = ESKER_STREAM_CONTENT_END,
+    // One that this version of the interface has no number for.
+    other = ESKER_STREAM_OTHER,
+};
+
+// An item of a stream that an `Applier` has applied.
+struct StreamItem {
+    // The kind.
+    StreamItemKind kind = StreamItemKind::end;
+    // The position that the item is about; 0 for content before its end.
+    uint64_t position = 0;
+};
+
+// Reads a stream of changes and applies it to another store. A range-for loop over it applies the
+// whole stream. One thread at a time may use it.
+class Applier {
+public:
+    // Starts to apply a stream to a store: reads its header from `read`. Each call on the applier
+    // calls `read`, which stores the next bytes, at most `length`, in `buffer` and returns their
+    // number; 0 ends the bytes. An exception of it is thrown again by the call. Throws `Error` with
+    // `Code::incompatible` if the store has applied the changes of another store or is the source
+    // itself, and with `Code::corruption` if the bytes are no stream.
+    Applier(Db& db, std::function<size_t(char* buffer, size_t length)> read)
+        : state_(new State{std::move(read), nullptr}) {
+        esker_applier_t* applier = nullptr;
+        state_->call_moving(esker_applier_create, db.handle(), static_cast<void*>(state_.get()),
+                            &State::give, &applier);
+        handle_.reset(applier);
+    }
+
+    // The identity of the store whose changes the stream has (`Db::store_id`).
+    uint64_t source() const noexcept { return esker_applier_source(handle_.get()); }
+    // States that the store has the content of the source at `position`, because it is a copy of it.
+    // Throws `Error` with `Code::invalid_argument` if the store has applied changes already.
+    void start_at(uint64_t position) {
+        state_->call_moving(esker_applier_start_at, handle_.get(), position);
+    }
+    // Reads the next item and applies it. A batch that the store has is left out. After the end it
+    // returns the end again. Throws `Error` with `Code::corruption` if the bytes are damaged, with
+    // `Code::io` if they are cut off, with `Code::invalid_argument` if the item does not follow what
+    // the store has or needs a merge operator that it lacks, and as `Db::write`. The item is not
+    // applied then. After that, start a new stream at `Db::applied_position`.
+    StreamItem next() {
+        int32_t kind = ESKER_STREAM_END;
+        StreamItem item;
+        state_->call_moving(esker_applier_next, handle_.get(), &kind, &item.position);
+        item.kind = static_cast<StreamItemKind>(kind);
+        return item;
+    }
+
+    // The place of a range-for loop over the items. It must not be used after its `Applier` was
+    // moved or destroyed.
+    class Position {
+    public:
+        // An input iterator: each item is read once.
+        using iterator_category = std::input_iterator_tag;
+        // What a place has.
+        using value_type = StreamItem;
+        // A type that the standard library asks for. No distance is measured.
+        using difference_type = std::ptrdiff_t;
+        // A type that the standard library asks for.
+        using pointer = const StreamItem*;
+        // What `*` returns: an item that the place has.
+        using reference = const StreamItem&;
+
+        // Applies the next item of `applier`, which is then the place. Null: the end. Throws as
+        // `next`.
+        explicit Position(Applier* applier) : applier_(applier) {
+            if (applier_ != nullptr) item_ = applier_->next();
+        }
+        // The item at this place, which must not be the end.
+        const StreamItem& operator*() const noexcept { return item_; }
+        // The item at this place, as `*`.
+        const StreamItem* operator->() const noexcept { return &item_; }
+        // Applies the next item. The place after an item of the kind `end` is the end. Throws as
+        // `next`.
+        Position& operator++() {
+            if (item_.kind == StreamItemKind::end) {
+                applier_ = nullptr;
+            } else {
+                item_ = applier_->next();
+            }
+            return *this;
+        }
+        // Does the same as `++` before the place.
+        void operator++(int) { ++*this; }
+        // Whether both are at the end, or both belong to the same applier and are not.
+        bool operator==(const Position& other) const noexcept { return applier_ == other.applier_; }
+        // The opposite of `==`.
+        bool operator!=(const Position& other) const noexcept { return applier_ != other.applier_; }
+
+    private:
+        Applier* applier_;
+        StreamItem item_;
+    };
+
+    // Applies the next item. Throws as `next`.
+    Position begin() { return Position(this); }
+    // The place after the item of the kind `end`.
+    Position end() { return Position(nullptr); }
+
+    // The C handle, for calls of `esker.h`. This object keeps it and frees it.
+    const esker_applier_t* handle() const noexcept { return handle_.get(); }
+    // The C handle, for calls of `esker.h` that change it. This object keeps it and frees it.
+    esker_applier_t* handle() noexcept { return handle_.get(); }
+
+private:
+    using State = detail::Moving<std::function<size_t(char*, size_t)>>;
+
+    // The handle has its address.
+    std::unique_ptr<State> state_;
+    detail::Owned<esker_applier_t, esker_applier_destroy> handle_;
+};
+
 // Compares two stores, or snapshots of them if these are not null: all keyspaces, or only one.
 inline Diff diff(const Db& old_db, const Db& new_db, const std::optional<std::string>& keyspace = {},
                  const Snapshot* old_snapshot = nullptr, const Snapshot* new_snapshot = nullptr) {
@@ -2803,6 +3108,34 @@ inline std::string repair(const std::string& path, const Options& options = Opti
     char* lost = nullptr;
     detail::call(esker_repair, path.c_str(), options.handle(), &lost);
     return detail::taken(lost);
+}
+
+// What a repair has read and kept. See `esker_repair_report_t`.
+using RepairReport = esker_repair_report_t;
+
+// Result of `repair_with`.
+struct Repair {
+    // What was read and kept.
+    RepairReport report{};
+    // The losses, one per line.
+    std::string lost;
+    // The directory that now holds the original files.
+    std::string originals;
+};
+
+// Rebuilds a store as `repair`, and returns how much was read and kept.
+inline Repair repair_with(const std::string& path, const Options& options = Options()) {
+    esker_repair_report_t* report = nullptr;
+    char *lost = nullptr, *originals = nullptr;
+    detail::call(esker_repair_with, path.c_str(), options.handle(), &report, &lost, &originals);
+    std::unique_ptr<esker_repair_report_t, detail::Free> owned(report);
+    std::unique_ptr<char, detail::Free> owned_originals(originals);
+    Repair made;
+    made.lost = detail::taken(lost);
+    made.originals = detail::taken(owned_originals.release());
+    if (!owned) throw std::bad_alloc();
+    made.report = *owned;
+    return made;
 }
 
 // A backup in a directory of backups.

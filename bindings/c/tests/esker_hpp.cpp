@@ -78,6 +78,8 @@ static_assert(is_input_iterator<esker::Changes::Position, esker::ChangeBatch,
                                 const esker::ChangeBatch&>());
 static_assert(is_input_iterator<esker::Diff::Position, esker::Difference,
                                 const esker::Difference&>());
+static_assert(is_input_iterator<esker::Applier::Position, esker::StreamItem,
+                                const esker::StreamItem&>());
 
 // A handle is const where its object is. It is const of any object if no function changes it.
 template <class Object, class Handle, class OfConst = const Handle*>
@@ -88,6 +90,8 @@ static constexpr bool gives() {
 static_assert(gives<esker::Iterator, esker_iter_t>());
 static_assert(gives<esker::Changes, esker_changes_t>());
 static_assert(gives<esker::Diff, esker_diff_t>());
+static_assert(gives<esker::ChangeWriter, esker_change_writer_t>());
+static_assert(gives<esker::Applier, esker_applier_t>());
 static_assert(gives<esker::SortedWriter, esker_sorted_writer_t>());
 static_assert(gives<esker::Batch, esker_batch_t>());
 static_assert(gives<esker::Options, esker_options_t>());
@@ -951,6 +955,231 @@ static void feeds(const esker::Options& options) {
     CHECK(failure([&] { changes.next(); }) == Code::closed);
 }
 
+// Bytes on their way between two stores.
+struct Pipe {
+    std::string bytes;
+    size_t read = 0;
+    // The number of bytes that one read gives at most.
+    size_t room = SIZE_MAX;
+
+    std::function<void(std::string_view)> taking() {
+        return [this](std::string_view more) { bytes += more; };
+    }
+    std::function<size_t(char*, size_t)> giving() {
+        return [this](char* buffer, size_t length) {
+            const size_t count = std::min({length, bytes.size() - read, room});
+            std::memcpy(buffer, bytes.data() + read, count);
+            read += count;
+            return count;
+        };
+    }
+};
+
+// Applies a whole stream, and returns the number of items of each kind. The end is at `end`.
+static std::map<esker::StreamItemKind, int> applied(esker::Db& target, Pipe& pipe, uint64_t end) {
+    std::map<esker::StreamItemKind, int> kinds;
+    pipe.read = 0;
+    esker::Applier started(target, pipe.giving());
+    esker::Applier applier = std::move(started);
+    esker::StreamItem last;
+    for (const esker::StreamItem& item : applier) {
+        ++kinds[item.kind];
+        last = item;
+    }
+    CHECK(last.kind == esker::StreamItemKind::end && last.position == end);
+    // After the end there is nothing but the end.
+    CHECK(applier.next().kind == esker::StreamItemKind::end && pipe.read == pipe.bytes.size());
+    return kinds;
+}
+
+static void streams(const esker::Options& options) {
+    using Kind = esker::StreamItemKind;
+    esker::Db source = esker::Db::open("streamed", options);
+    esker::Db target = esker::Db::open("copied", options);
+    source.subscribe("copy");
+    source.keyspace("other").put("k", "in other");
+    source.put("before", "1");
+    CHECK(!target.applied_position());
+    Pipe pipe;
+    esker::ChangeWriter first(source, pipe.taking());
+    esker::ChangeWriter writer = std::move(first);
+    const uint64_t start = writer.content();
+    source.put("after", "2");
+    source.erase("before");
+    esker::Changes changes = source.changes(start), others = target.changes();
+    CHECK(failure([&] { writer.batch(changes); }) == Code::invalid_argument);
+    CHECK(failure([&] { writer.batch(others); }) == Code::invalid_argument);
+    while (changes.next()) writer.batch(changes);
+    const uint64_t position = changes.position();
+    writer.alive(position);
+    writer.end(position);
+    pipe.room = 5;
+    auto kinds = applied(target, pipe, position);
+    CHECK(kinds[Kind::content] > 0 && kinds[Kind::content_end] == 1 && kinds[Kind::batch] == 2);
+    CHECK(kinds[Kind::alive] == 1 && kinds[Kind::end] == 1 && kinds[Kind::other] == 0);
+    CHECK(text(target.scan()) == "after=2 " && target.find_keyspace("other")->get("k"));
+    const auto has = target.applied_position();
+    CHECK(has && has->source == source.store_id() && has->position == position);
+
+    // What the store has is left out, and what follows is applied.
+    source.merge("n", "40");
+    source.merge("n", "2");
+    Pipe later;
+    esker::ChangeWriter again(source, later.taking());
+    esker::Changes more = source.changes(start);
+    for (const esker::ChangeBatch& batch : more) {
+        CHECK(batch.size() == 1);
+        again.batch(more);
+    }
+    again.end(more.position());
+    CHECK(applied(target, later, more.position())[Kind::batch] == 4);
+    CHECK(text(target.scan()) == "after=2 n=42 ");
+    CHECK(target.applied_position()->position == more.position());
+
+    // A copy of a store begins at the position of the copy.
+    source.fork("forked");
+    esker::Db forked = esker::Db::open("forked", options);
+    later.read = 0;
+    esker::Applier applier(forked, later.giving());
+    CHECK(applier.source() == source.store_id());
+    applier.start_at(more.position());
+    CHECK(forked.applied_position()->position == more.position());
+    CHECK(failure([&] { applier.start_at(1); }) == Code::invalid_argument);
+    auto place = applier.begin();
+    CHECK(place->kind == Kind::batch && place != applier.end());
+    place++;
+    CHECK(place->position == has->position && text(forked.scan()) == "after=2 n=42 ");
+    int32_t kind = -1;
+    CHECK(esker_applier_next(applier.handle(), &kind, nullptr, nullptr) == ESKER_OK && kind == 1);
+}
+
+// Streams that are refused, damaged or cut off, and functions that throw.
+static void broken_streams(const esker::Options& options) {
+    esker::Db source = esker::Db::open("broken source", options);
+    esker::Db target = esker::Db::open("broken target", options);
+    source.put("k", "1");
+    Pipe pipe;
+    esker::ChangeWriter writer(source, pipe.taking());
+    writer.end(writer.content());
+    const std::string whole = pipe.bytes;
+    CHECK(failure([&] { esker::Applier(source, pipe.giving()); }) == Code::incompatible);
+    CHECK(failure([&] { esker::Applier(target, Pipe().giving()); }) == Code::corruption);
+    pipe = {whole.substr(0, whole.size() - 9)};
+    auto apply = [&] {
+        esker::Db fresh = esker::Db::open("broken at " + std::to_string(pipe.bytes.size()), options);
+        esker::Applier applier(fresh, pipe.giving());
+        for (const esker::StreamItem& item : applier) CHECK(item.kind != esker::StreamItemKind::end);
+    };
+    CHECK(failure(apply) == Code::io);
+    pipe = {whole};
+    pipe.bytes[whole.size() - 1] ^= 1;
+    CHECK(failure(apply) == Code::corruption);
+    // The content is complete, so it is not copied again.
+    pipe = {whole};
+    CHECK(failure(apply) == Code::invalid_argument);
+    CHECK(failure([&] {
+              esker::Applier(target, [](char*, size_t length) { return length + 1; });
+          }) == Code::io);
+
+    // An exception of a function is thrown again, and ends the stream.
+    auto gives_nothing = [](char*, size_t) -> size_t { throw "no bytes"s; };
+    CHECK(throws([&] { esker::Applier(target, gives_nothing); }, "no bytes"s));
+    auto takes_nothing = [](std::string_view) { throw "no room"s; };
+    CHECK(throws([&] { esker::ChangeWriter(source, takes_nothing); }, "no room"s));
+    int calls = 0;
+    bool is_full = false;
+    esker::ChangeWriter full(source, [&](std::string_view) {
+        ++calls;
+        if (is_full) throw 7;
+    });
+    is_full = true;
+    CHECK(throws([&] { full.alive(1); }, 7) && calls == 2);
+    CHECK(failure([&] { full.content(); }) == Code::io && failure([&] { full.end(1); }) == Code::io);
+    CHECK(esker_change_writer_end(full.handle(), 1, nullptr) == ESKER_IO && calls == 2);
+    source.close();
+    CHECK(failure([&] { writer.content(); }) == Code::closed);
+    target.close();
+    CHECK(failure([&] { target.applied_position(); }) == Code::closed);
+    CHECK(failure([&] { esker::Applier(target, pipe.giving()); }) == Code::closed);
+}
+
+static void prefixes(const esker::Memory& memory) {
+    esker::Options options;
+    options.set_memory(memory);
+    esker::Db db = esker::Db::open("prefixes", options);
+    esker::Keyspace own = db.keyspace("own", esker::KeyspaceOptions().set_key_order("esker.reverse"));
+    for (const char* key : {"user/1", "user/2", "user0", "\xff\xff", "use"}) {
+        db.put(key, "d");
+        own.put(key, "o");
+    }
+    const esker::Snapshot before = db.snapshot();
+    db.put("user/3", "d");
+    own.put("user/3", "o");
+    CHECK(text(db.scan_prefix("user/")) == "user/1=d user/2=d user/3=d ");
+    CHECK(text(db.scan_prefix_backward("user/")) == "user/3=d user/2=d user/1=d ");
+    CHECK(text(own.scan_prefix("user/")) == "user/3=o user/2=o user/1=o ");
+    CHECK(text(own.scan_prefix_backward("user/")) == "user/1=o user/2=o user/3=o ");
+    const esker::ReadOptions then{&before, false};
+    CHECK(text(db.scan_prefix("user/", then)) == "user/1=d user/2=d ");
+    CHECK(text(own.scan_prefix_backward("user/", then)) == "user/1=o user/2=o ");
+    CHECK(text(db.scan_prefix("\xff")) == "\xff\xff=d " && text(db.scan_prefix("v")).empty());
+    // An empty prefix, also one without an address, is that of every key.
+    CHECK(text(db.scan_prefix({})) == text(db.scan()) && text(own.scan_prefix("")) == text(own.scan()));
+    esker::Iterator iterator = db.prefix_iterator("user");
+    iterator.seek("a");
+    CHECK(iterator.key() == "user/1");
+    iterator.seek_to_last();
+    CHECK(iterator.key() == "user0");
+    esker::Iterator in_own = own.prefix_iterator("use");
+    in_own.seek_to_last();
+    CHECK(in_own.key() == "use");
+
+    options.set_comparator("test.plain", [](std::string_view a, std::string_view b) noexcept {
+        return a.compare(b);
+    });
+    esker::Db ordered = esker::Db::open("ordered prefixes", options);
+    CHECK(failure([&] { ordered.scan_prefix("a"); }) == Code::invalid_argument);
+}
+
+// The numbers of verifications and repairs.
+static void reports(const std::string& path) {
+    {
+        esker::Db db = esker::Db::open(path);
+        db.put("a", "1");
+        db.put("b", "2");
+        db.flush();
+        uint64_t heard = 0;
+        const esker::Verification found = db.verify_with([&](uint64_t bytes, uint64_t of) {
+            CHECK(bytes >= heard && of > 0);
+            heard = bytes;
+        });
+        CHECK(!found.damage && found.report.problems == 0 && found.report.entries == 2);
+        CHECK(found.report.files == 1 && found.report.bytes > 0 && heard > 0);
+        CHECK(db.verify_with().report.bytes == found.report.bytes);
+        CHECK(throws([&] { db.verify_with([](uint64_t, uint64_t) { throw 7; }); }, 7));
+        CHECK(failure([&] { esker::repair_with(path); }) == Code::locked);
+        db.close();
+        CHECK(failure([&] { db.verify_with(); }) == Code::closed);
+    }
+    const esker::Repair made = esker::repair_with(path);
+    CHECK(made.report.manifest_readable == 1 && made.report.tables == 1 && made.report.pairs == 2);
+    CHECK(made.report.losses == 0 && made.lost.empty() && !made.originals.empty());
+    esker::Db db = esker::Db::open(path);
+    CHECK(text(db.scan()) == "a=1 b=2 ");
+
+    // A report is also that of damaged data.
+    std::string file = std::to_string(db.tables().at(0).number);
+    file = path + "/" + std::string(6 - file.size(), '0') + file + ".sst";
+    std::ofstream(file, std::ios::in | std::ios::out).seekp(5) << "damaged";
+    const esker::Verification damaged = db.verify_with();
+    CHECK(damaged.damage && damaged.damage->code() == Code::corruption);
+    CHECK(damaged.report.problems == 1 && damaged.report.files == 1 && damaged.report.bytes > 0);
+    CHECK(std::string(damaged.damage->what()).find(".sst") != std::string::npos);
+    db.close();
+    const esker::Repair rest = esker::repair_with(path);
+    CHECK(rest.report.losses > 0 && !rest.lost.empty() && rest.report.pairs < 2);
+}
+
 static void forks(const esker::Options& options) {
     esker::Db db = esker::Db::open("parent", options);
     db.put("a", "1");
@@ -1213,6 +1442,10 @@ int main(int argc, char** argv) {
     on_disk(path + "-published");
     observed(memory);
     feeds(in_memory);
+    streams(in_memory);
+    broken_streams(in_memory);
+    prefixes(memory);
+    reports(path + "-reports");
     forks(in_memory);
     loads(in_memory);
     CHECK(!esker::version().empty());

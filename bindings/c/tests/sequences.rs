@@ -1,5 +1,5 @@
-//! Runs random sequences of calls through both C interfaces, and of calls on keyspaces and
-//! transactions, and compares each result with a model.
+//! Runs random sequences of calls through both C interfaces, and of calls on keyspaces, transactions
+//! and copies of stores, and compares each result with a model.
 //!
 //! `SEQUENCES` is the number of sequences per test (default 1,000), and `SEED` is the first seed
 //! (default 1). A failure prints its seed: `SEED=N SEQUENCES=1` runs only that sequence.
@@ -10,7 +10,7 @@
 mod random_calls;
 
 use random_calls::model::Rng;
-use random_calls::{keyspaces, leveldb, own, transactions};
+use random_calls::{copies, keyspaces, leveldb, own, transactions};
 
 fn from_env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -64,6 +64,16 @@ fn random_transaction_call_sequences_match_model() {
         let mut world = transactions::RandomCalls::new(seed, freed);
         (0..2 * calls).for_each(|_| world.step());
         world.end_all();
+    });
+}
+
+#[test]
+fn random_copy_call_sequences_match_model() {
+    each(|seed, calls, freed| {
+        let mut world = copies::RandomCalls::new(seed, freed);
+        // Many steps open stores, so a sequence has fewer of them.
+        (0..calls / 2).for_each(|_| world.step());
+        world.end();
     });
 }
 

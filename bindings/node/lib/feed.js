@@ -304,6 +304,7 @@ class Diff extends Fetched {
 }
 
 exports.Changes = Changes
+exports.Reader = Reader
 exports.Diff = Diff
 exports.Slot = Slot
 exports.checkPosition = checkPosition

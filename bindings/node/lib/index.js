@@ -13,12 +13,16 @@ const { call, callLater, invalid, notOpen } = require('./errors')
 const { Changes, Diff, Slot, checkPosition, forkReportOf, lineageOf, slotsOf } = require('./feed')
 const { Follower } = require('./follower')
 const { loading } = require('./ingest')
+const { enablePerf, liveStatus, metricName, metricsOf, stallOf, tablesOf, takePerf } = require('./inspect')
 const { Keyspace } = require('./keyspace')
 const { Runtime, listenOf, runtimeOf } = require('./observe')
 const { nameOf, pairsOf } = require('./options')
 const { Pace } = require('./pace')
 const { Part, kPart, kSnapshot, kStore, partOf } = require('./part')
+const { backupReportOf, backupsOf, pruneReportOf, repairReportOf, verifyReportOf } = require('./reports')
+const { ValueStream } = require('./streamed')
 const { Transaction, transact } = require('./transaction')
+const { Applier, changeStream, streamOptions } = require('./wire')
 const { Writes } = require('./writes')
 
 // Drops the native objects of databases that are unreachable.
@@ -50,6 +54,8 @@ class EskerLevel extends Part {
       checkpoint: true,
       backup: true,
       changes: true,
+      changeStream: true,
+      applyChanges: true,
       subscribe: true,
       fork: true,
       flush: true,
@@ -177,6 +183,27 @@ class EskerLevel extends Part {
     })
   }
 
+  changeStream (options) {
+    const opened = () => this._whenOpen(async () => {
+      await this[kStore].writes.drain()
+      return this[kStore]
+    })
+    return changeStream(opened, () => partOf(this), streamOptions(options))
+  }
+
+  async applyChanges (source) {
+    return this._whenOpen(async () => {
+      await this[kStore].writes.drain()
+      partOf(this)
+      return new Applier(this[kStore], () => partOf(this), source)
+    })
+  }
+
+  async appliedPosition () {
+    const found = await this.#afterWrites(binding.appliedPositionLater)
+    return found === undefined ? undefined : { source: BigInt(found[0]), position: Number(found[1]) }
+  }
+
   async fork (directory, options) {
     const name = options?.name
     if (name !== undefined && typeof name !== 'string') {
@@ -219,11 +246,27 @@ class EskerLevel extends Part {
   }
 
   async backup (directory, options) {
-    return this.#afterWrites(binding.backupLater, checkLocation(directory), options?.takeOver === true)
+    const takeOver = options?.takeOver === true
+    const made = backupReportOf(await this.#afterWrites(binding.backupLater, checkLocation(directory), takeOver))
+    return options?.report === true ? made : made.number
   }
 
-  verify () {
-    return this.#afterWrites(binding.verifyLater)
+  async verify (options) {
+    const progress = options?.progress
+    if (progress !== undefined && typeof progress !== 'function') {
+      throw new TypeError("The option 'progress' must be a function")
+    }
+    const told = progress && (([bytes, of]) => progress(bytes, of))
+    const found = verifyReportOf(await this.#afterWrites(binding.verifyLater, told))
+    return options?.report === true ? found : found.problems
+  }
+
+  runOneJob () {
+    return this.#afterWrites(binding.runOneJobLater)
+  }
+
+  async tables () {
+    return tablesOf(await this.#afterWrites(binding.tablesLater))
   }
 
   #afterWrites (fn, ...args) {
@@ -256,7 +299,31 @@ class EskerLevel extends Part {
   }
 
   setOption (name, value) {
-    this.#now(binding.setOption, nameOf(name), String(value))
+    this.setOptions({ [name]: value })
+  }
+
+  setOptions (options) {
+    if (typeof options !== 'object' || options === null) {
+      throw new TypeError("The first argument 'options' must be an object")
+    }
+    const pairs = Object.entries(options).flatMap(([name, value]) => [nameOf(name), String(value)])
+    this.#now(binding.setOptions, pairs)
+  }
+
+  metric (name, level) {
+    return this.#now(binding.metric, metricName(name, level), level)
+  }
+
+  metrics () {
+    return metricsOf(this.#now(binding.metrics))
+  }
+
+  stall () {
+    return stallOf(this.#now(binding.stall))
+  }
+
+  recoveryNotes () {
+    return this.#now(binding.recoveryNotes)
   }
 
   // Followers.
@@ -301,13 +368,20 @@ class EskerLevel extends Part {
   }
 
   static async repair (location, options) {
-    const pairs = [...pairsOf(withoutKey(options)), ...await keyPairsOf(options, checkLocation(location))]
-    return callLater(binding.repairLater, location, pairs)
+    const { report, ...own } = options ?? {}
+    const pairs = [...pairsOf(withoutKey(own)), ...await keyPairsOf(own, checkLocation(location))]
+    const found = repairReportOf(await callLater(binding.repairLater, location, pairs))
+    return report === true ? found : found.lost
+  }
+
+  static async liveStatus (location, options) {
+    return liveStatus(location, await keyPairsOf(options, checkLocation(location)))
   }
 
   static async backups (directory, options) {
     const pairs = await keyPairsOf(options, checkLocation(directory))
-    return (await callLater(binding.backupsLater, directory, pairs)).map(Number)
+    const found = backupsOf(await callLater(binding.backupsLater, directory, pairs))
+    return options?.report === true ? found : found.map(backup => backup.number)
   }
 
   static async pruneBackups (directory, keep, options) {
@@ -315,7 +389,8 @@ class EskerLevel extends Part {
       throw invalid(`the number of backups to keep must be an integer of at least 1, not ${String(keep)}`)
     }
     const pairs = await keyPairsOf(options, checkLocation(directory))
-    return (await callLater(binding.pruneBackupsLater, directory, keep, pairs)).map(Number)
+    const done = pruneReportOf(await callLater(binding.pruneBackupsLater, directory, keep, pairs))
+    return options?.report === true ? done : done.removed
   }
 
   static async restore (directory, into, options) {
@@ -361,6 +436,7 @@ async function diff (old, now, options) {
   return new Diff(await callLater(binding.diffLater, ...sides, name))
 }
 
+exports.Applier = Applier
 exports.EskerLevel = EskerLevel
 exports.Changes = Changes
 exports.Diff = Diff
@@ -368,5 +444,8 @@ exports.Follower = Follower
 exports.Runtime = Runtime
 exports.Slot = Slot
 exports.diff = diff
+exports.enablePerf = enablePerf
+exports.takePerf = takePerf
 exports.Keyspace = Keyspace
 exports.Transaction = Transaction
+exports.ValueStream = ValueStream

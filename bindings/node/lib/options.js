@@ -85,6 +85,14 @@ exports.durableOf = function (options) {
   return options.sync === true ? 3 : 0
 }
 
+// Returns the time of `performance.now()` at which a write does not wait any more, or undefined.
+exports.deadlineOf = function (options) {
+  const timeout = options?.timeout
+  if (timeout === undefined || timeout === null || timeout === Infinity) return undefined
+  if (typeof timeout === 'number' && timeout >= 0) return performance.now() + timeout
+  throw invalid(`the option timeout must be a number of milliseconds of at least 0, not ${String(timeout)}`)
+}
+
 // Returns the time to live of a put, in milliseconds, or undefined.
 exports.ttlOf = function (options) {
   const ttl = options.ttl

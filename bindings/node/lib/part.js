@@ -14,7 +14,9 @@ const crossing = require('./crossing')
 const { call, callLater, fromNative, invalid, notOpen } = require('./errors')
 const { checkFiles, loading, reportOf } = require('./ingest')
 const { EskerIterator, openRange } = require('./iterator')
-const { durableOf, ttlOf } = require('./options')
+const operations = require('./operations')
+const { deadlineOf, durableOf, ttlOf } = require('./options')
+const { putStream, valueStream } = require('./streamed')
 
 const kPart = Symbol('part')
 const kStore = Symbol('store')
@@ -42,7 +44,9 @@ const manifest = {
     touch: true,
     expiry: true,
     ingest: true,
-    bulkLoad: true
+    bulkLoad: true,
+    putStream: true,
+    getStream: true
   }
 }
 
@@ -206,64 +210,67 @@ class Part extends AbstractLevel {
 
   _put (key, value, options) {
     const durable = durableOf(options)
+    const deadline = deadlineOf(options)
     const ttl = ttlOf(options)
     if (ttl === undefined && this.#isNow(durable, length(key) + length(value))) {
       const keyBytes = crossing.writeKey(key)
       const valueBytes = crossing.writeValue(keyBytes, value)
       if (call(binding.putNow, this[kPart], keyBytes, valueBytes, durable)) return
     }
-    return this.#one(ttl === undefined ? PUT : PUT_WITH_TTL, key, value, durable, ttl)
+    return this.#one(ttl === undefined ? PUT : PUT_WITH_TTL, key, value, durable, deadline, ttl)
   }
 
   _del (key, options) {
     const durable = durableOf(options)
+    const deadline = deadlineOf(options)
     if (this.#isNow(durable, length(key))) {
       if (call(binding.deleteNow, this[kPart], crossing.writeKey(key), durable)) return
     }
-    return this.#one(DELETE, key, crossing.empty, durable)
+    return this.#one(DELETE, key, crossing.empty, durable, deadline)
   }
 
-  #one (kind, key, value, durable, ttl) {
+  #one (kind, key, value, durable, deadline, ttl) {
     const packer = new Packer(false)
     packer.operation(kind, this[kPart], key, value, ttl)
-    return this.#write(packer, durable)
+    return this.#write(packer, durable, deadline)
   }
 
-  _batch (operations, options) {
+  batch (...args) {
+    if (!operations.hasOwn(args[0])) return super.batch(...args)
+    return this._whenOpen(() => operations.batch(
+      this, args[0], args[1], targetOf, (others, options) => super.batch(others, options)
+    ))
+  }
+
+  _batch (ops, options) {
     const durable = durableOf(options)
+    const deadline = deadlineOf(options)
     const packer = new Packer(false)
-    for (const op of operations) {
-      const [part, key] = targetOf(this, op)
-      if (op.type === 'put') {
-        const ttl = ttlOf(op)
-        packer.operation(ttl === undefined ? PUT : PUT_WITH_TTL, part, key, op.value, ttl)
-      } else {
-        packer.operation(DELETE, part, key, crossing.empty)
-      }
-    }
-    return this.#write(packer, durable)
+    operations.pack(packer, this, ops, options, targetOf)
+    return this.#write(packer, durable, deadline)
   }
 
   // Writes packed operations: now if that needs no wait, otherwise in the queue.
-  #write (packer, durable) {
+  #write (packer, durable, deadline) {
     const store = this[kStore]
     if (packer.isInput) {
       if (this.#isNow(durable, packer.at) && call(binding.writeNow, this[kPart], packer.at, durable)) {
         return
       }
-      return store.writes.push(this[kPart], crossing.inputCopy(packer.at), durable)
+      return store.writes.push(this[kPart], crossing.inputCopy(packer.at), durable, deadline)
     }
-    return store.writes.push(this[kPart], packer.packed, durable)
+    return store.writes.push(this[kPart], packer.packed, durable, deadline)
   }
 
   // Writes the operations of a chained batch, which has a buffer of its own.
   _writeOwn (packer, options) {
     const durable = durableOf(options)
+    const deadline = deadlineOf(options)
     if (this.#isNow(durable, packer.at)) {
       crossing.writeBytes(packer.packed)
       if (call(binding.writeNow, this[kPart], packer.at, durable)) return
     }
-    return this[kStore].writes.push(this[kPart], packer.packed, durable)
+    return this[kStore].writes.push(this[kPart], packer.packed, durable, deadline)
   }
 
   _chainedBatch () {
@@ -321,7 +328,9 @@ class Part extends AbstractLevel {
     return this._whenOpen(() => {
       this._assertValidValue(operand)
       const encoded = this.valueEncoding(options?.valueEncoding).encode(operand)
-      return this.#one(MERGE, this._encodeKey(key, options), encoded, durableOf(options))
+      return this.#one(
+        MERGE, this._encodeKey(key, options), encoded, durableOf(options), deadlineOf(options)
+      )
     })
   }
 
@@ -378,6 +387,20 @@ class Part extends AbstractLevel {
         callLater(binding.bulkLoadLater, part, load)
       )))
     })
+  }
+
+  // Values that are not in memory as a whole.
+
+  putStream (key, source, options) {
+    return this._whenOpen(async () => {
+      const bytes = Buffer.from(crossing.toBytes(this._encodeKey(key, options)))
+      await this[kStore].writes.drain()
+      return putStream(partOf(this), bytes, source, this[kStore].loads)
+    })
+  }
+
+  async getStream (key, options) {
+    return valueStream(await this.#afterWrites(binding.valueReaderLater, key, options), options)
   }
 
   approximateSize (start, end, options) {

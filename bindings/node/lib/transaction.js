@@ -14,6 +14,7 @@ const { ChainedBatch } = require('./chained-batch')
 const crossing = require('./crossing')
 const { call, callLater, invalid, notOpen } = require('./errors')
 const { EskerIterator, openRange } = require('./iterator')
+const operations = require('./operations')
 const { durableOf, ttlOf } = require('./options')
 const { kPart, kStore, targetOf } = require('./part')
 
@@ -177,17 +178,18 @@ class TransactionPart extends AbstractLevel {
     )
   }
 
-  async _batch (operations, options) {
+  batch (...args) {
+    if (!operations.hasOwn(args[0])) return super.batch(...args)
+    if (this.status === 'opening') return this.deferAsync(() => this.batch(...args))
+    if (this.status !== 'open') return Promise.reject(notOpen('the transaction'))
+    return (async () => operations.batch(
+      this, args[0], args[1], targetOf, (others, options) => super.batch(others, options)
+    ))()
+  }
+
+  async _batch (ops, options) {
     const packer = new Packer(false)
-    for (const op of operations) {
-      const [part, key] = targetOf(this, op)
-      const ttl = op.type === 'put' ? ttlOf(op) : undefined
-      if (op.type === 'put') {
-        packer.operation(ttl === undefined ? PUT : PUT_WITH_TTL, part, key, op.value, ttl)
-      } else {
-        packer.operation(DELETE, part, key, crossing.empty)
-      }
-    }
+    operations.pack(packer, this, ops, options, targetOf)
     return this.#write(packer)
   }
 

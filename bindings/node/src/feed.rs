@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use esker::diff::{DiffOptions, DiffSource};
-use esker::feed::{Changes, SlotOptions};
+use esker::feed::{ChangeBatch, Changes, SlotOptions};
 use esker::fork::ForkOptions;
 use esker::{Db, Snapshot, internals};
 use esker_bindings::feed::{add_batch, add_difference};
@@ -21,6 +21,7 @@ use napi::bindgen_prelude::{AsyncTask, Object as JsObject};
 use napi_derive::napi;
 
 use crate::errors::{closed, invalid};
+use crate::maintenance::part_of;
 use crate::objects::{Object, Part, with};
 use crate::shared::Store;
 use crate::waits::in_a_thread;
@@ -32,14 +33,14 @@ const LOOK: Duration = Duration::from_millis(50);
 const REPLY_BYTES: usize = 64 << 10;
 
 /// A feed, and whether it has ended.
-struct Reading {
+pub struct Reading {
     changes: Mutex<Changes>,
     has_ended: AtomicBool,
     store: Weak<Store>,
 }
 
 /// A feed of one thread of JavaScript. Its end ends a wait.
-pub struct Feed(Arc<Reading>);
+pub struct Feed(pub Arc<Reading>);
 
 impl Drop for Feed {
     fn drop(&mut self) {
@@ -52,6 +53,11 @@ impl Reading {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether this is a feed of `store`.
+    pub fn is_of(&self, store: &Arc<Store>) -> bool {
+        self.store.ptr_eq(&Arc::downgrade(store))
+    }
+
     /// Fails if the feed or its store was closed.
     fn check_open(&self) -> esker::Result<()> {
         if self.has_ended.load(Ordering::Acquire) {
@@ -61,36 +67,34 @@ impl Reading {
         store.open().map(drop)
     }
 
-    /// Returns the next batches; none after `timeout`.
-    fn next(&self, timeout: Duration) -> esker::Result<Vec<u8>> {
+    /// Passes the next batches to `add`, which returns the length of the reply; none after `timeout`.
+    pub fn next(
+        &self,
+        timeout: Duration,
+        mut add: impl FnMut(ChangeBatch) -> esker::Result<usize>,
+    ) -> esker::Result<()> {
         let end = Instant::now().checked_add(timeout);
         let mut changes = self.lock();
-        let mut reply = Vec::new();
-        loop {
+        let mut bytes = 0;
+        while bytes < REPLY_BYTES {
             self.check_open()?;
             let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
-            let wait = if reply.is_empty() { left.min(LOOK) } else { Duration::ZERO };
+            let wait = if bytes == 0 { left.min(LOOK) } else { Duration::ZERO };
             match changes.wait(wait) {
-                Ok(Some(batch)) => add_batch(&mut reply, &batch)?,
-                Ok(None) if reply.is_empty() && !left.is_zero() => continue,
-                Ok(None) => return Ok(reply),
+                Ok(Some(batch)) => bytes = add(batch)?,
+                Ok(None) if bytes == 0 && !left.is_zero() => {}
+                Ok(None) => return Ok(()),
                 // It comes again with the next call.
-                Err(_) if !reply.is_empty() => return Ok(reply),
+                Err(_) if bytes > 0 => return Ok(()),
                 Err(error) => return Err(error),
             }
-            if reply.len() >= REPLY_BYTES {
-                return Ok(reply);
-            }
         }
+        Ok(())
     }
 }
 
-fn part_of(part: u32) -> napi::Result<Arc<Part>> {
-    with(|shared| Ok(shared.part(part)?.clone()))
-}
-
 /// Returns a position that JavaScript gives.
-fn position_of(number: f64) -> esker::Result<u64> {
+pub fn position_of(number: f64) -> esker::Result<u64> {
     if number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number) {
         return Ok(number as u64);
     }
@@ -180,7 +184,14 @@ pub fn changes_later(part: u32, slot: Option<String>, from: f64) -> napi::Result
 pub fn next_changes_later(env: &Env, feed: u32, timeout_ms: f64) -> napi::Result<JsObject<'_>> {
     let reading = with(|shared| Ok(shared.feed(feed)?.0.clone()))?;
     let timeout = with(|_| crate::write::time(timeout_ms))?;
-    in_a_thread(env, move || Ok(Answer::Bytes(reading.next(timeout)?)))
+    in_a_thread(env, move || {
+        let mut reply = Vec::new();
+        reading.next(timeout, |batch| {
+            add_batch(&mut reply, &batch)?;
+            Ok(reply.len())
+        })?;
+        Ok(Answer::Bytes(reply))
+    })
 }
 
 /// Takes a snapshot. Returns its number and its position in the feed.

@@ -1,5 +1,5 @@
 //! Much data at once: ingests, bulk loads and sorted files. JavaScript sends the pairs of the last two
-//! in packed chunks:
+//! in chunks of a load, packed:
 //!
 //! ```text
 //! key length u32 | value length u32 | key | value
@@ -20,27 +20,45 @@ use napi::bindgen_prelude::{AsyncTask, Buffer, Object as JsObject};
 use napi_derive::napi;
 
 use crate::errors::{closed, invalid};
-use crate::objects::{Object, Part, with};
+use crate::maintenance::part_of;
+use crate::objects::{Object, with};
 use crate::open::chosen_of;
 use crate::waits::in_a_thread;
 use crate::work::{Answer, Work, later};
 
-/// A bulk load, whose thread takes the chunks.
+/// Bytes from JavaScript for a thread, which takes them in chunks: pairs, a value or a stream.
 pub struct Load {
     /// `None` after the last chunk.
     chunks: Mutex<Option<SyncSender<Vec<u8>>>>,
     /// Given to the thread that loads.
     taken: Mutex<Option<Receiver<Vec<u8>>>>,
-    /// Whether all pairs were sent.
+    /// Whether all chunks were sent.
     is_whole: Arc<AtomicBool>,
+}
+
+/// The chunks of a load.
+pub struct Chunks {
+    taken: Receiver<Vec<u8>>,
+    is_whole: Arc<AtomicBool>,
+}
+
+impl Chunks {
+    /// Waits for the next chunk. Returns `None` after the last one, and `Closed` if the load did not end
+    /// as it should.
+    pub fn next(&mut self) -> esker::Result<Option<Vec<u8>>> {
+        match self.taken.recv() {
+            Ok(chunk) => Ok(Some(chunk)),
+            Err(_) if self.is_whole.load(Ordering::Acquire) => Ok(None),
+            Err(_) => Err(closed("source of the bytes")),
+        }
+    }
 }
 
 /// The pairs of a load.
 struct Pairs {
-    chunks: Receiver<Vec<u8>>,
+    chunks: Chunks,
     chunk: Vec<u8>,
     at: usize,
-    is_whole: Arc<AtomicBool>,
     is_over: bool,
 }
 
@@ -59,10 +77,9 @@ impl Pairs {
 
     fn pair(&mut self) -> esker::Result<Option<(Vec<u8>, Vec<u8>)>> {
         while self.at == self.chunk.len() {
-            match self.chunks.recv() {
-                Ok(chunk) => (self.chunk, self.at) = (chunk, 0),
-                Err(_) if self.is_whole.load(Ordering::Acquire) => return Ok(None),
-                Err(_) => return Err(closed("source of the pairs")),
+            match self.chunks.next()? {
+                Some(chunk) => (self.chunk, self.at) = (chunk, 0),
+                None => return Ok(None),
             }
         }
         let (key, value) = (self.length()?, self.length()?);
@@ -82,10 +99,6 @@ impl Iterator for Pairs {
         self.is_over = !matches!(pair, Some(Ok(_)));
         pair
     }
-}
-
-fn part_of(part: u32) -> napi::Result<Arc<Part>> {
-    with(|shared| Ok(shared.part(part)?.clone()))
 }
 
 fn report(made: &IngestReport) -> Answer {
@@ -126,15 +139,18 @@ pub fn make_load() -> napi::Result<u32> {
     })
 }
 
-/// Returns the pairs of a load, once.
-fn pairs_of(load: u32) -> napi::Result<Pairs> {
+/// Returns the chunks of a load, once.
+pub fn chunks_of(load: u32) -> napi::Result<Chunks> {
     with(|shared| {
         let load = shared.load(load)?;
         let taken = load.taken.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let chunks = taken.ok_or_else(|| invalid("the load has begun already"))?;
-        let is_whole = load.is_whole.clone();
-        Ok(Pairs { chunks, chunk: Vec::new(), at: 0, is_whole, is_over: false })
+        let taken = taken.ok_or_else(|| invalid("the load has begun already"))?;
+        Ok(Chunks { taken, is_whole: load.is_whole.clone() })
     })
+}
+
+fn pairs_of(load: u32) -> napi::Result<Pairs> {
+    Ok(Pairs { chunks: chunks_of(load)?, chunk: Vec::new(), at: 0, is_over: false })
 }
 
 /// Loads the pairs of a load into a keyspace. Returns the numbers of the report.
@@ -173,7 +189,7 @@ pub fn write_sorted_later(
 
 /// Sends a chunk to the thread of a load. The promise says whether the load goes on.
 #[napi(strict)]
-pub fn send_pairs_later(env: &Env, load: u32, chunk: Buffer) -> napi::Result<JsObject<'_>> {
+pub fn send_chunk_later(env: &Env, load: u32, chunk: Buffer) -> napi::Result<JsObject<'_>> {
     let load = with(|shared| Ok(shared.load(load)?.clone()))?;
     let chunk = chunk.to_vec();
     in_a_thread(env, move || {
@@ -183,9 +199,9 @@ pub fn send_pairs_later(env: &Env, load: u32, chunk: Buffer) -> napi::Result<JsO
     })
 }
 
-/// Ends the pairs of a load: all were sent, or it shall fail.
+/// Ends the chunks of a load: all were sent, or it shall fail.
 #[napi]
-pub fn end_pairs(load: u32, is_whole: bool) -> napi::Result<()> {
+pub fn end_load(load: u32, is_whole: bool) -> napi::Result<()> {
     with(|shared| {
         let load = shared.load(load)?;
         load.is_whole.store(is_whole, Ordering::Release);

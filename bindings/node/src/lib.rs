@@ -10,6 +10,8 @@
 //! | `reply.rs` | many pairs in one buffer |
 //! | `work.rs`, `waits.rs` | work in libuv's pool; work that may wait for locks |
 //! | `open.rs`, `read.rs`, `write.rs`, `iterator.rs`, `transaction.rs`, `maintenance.rs`, `feed.rs`, `follower.rs`, `ingest.rs` | the calls |
+//! | `inspect.rs` | metrics, tables, stalls, options, counts of calls |
+//! | `streamed.rs`, `wire.rs` | values, and the change feed, as streams of bytes |
 //! | `observe.rs` | listeners, and runtimes that stores share |
 //!
 //! Invariants:
@@ -26,6 +28,7 @@ mod errors;
 mod feed;
 mod follower;
 mod ingest;
+mod inspect;
 mod iterator;
 mod maintenance;
 mod objects;
@@ -34,7 +37,9 @@ mod open;
 mod read;
 mod reply;
 mod shared;
+mod streamed;
 mod transaction;
 mod waits;
+mod wire;
 mod work;
 mod write;

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use esker::diff::Diff;
-use esker::{Keyspace, Runtime, Snapshot};
+use esker::{Keyspace, Runtime, Snapshot, ValueReader};
 use esker_bindings::handle::Opened;
 use napi::Env;
 use napi::bindgen_prelude::Buffer;
@@ -22,6 +22,7 @@ use crate::ingest::Load;
 use crate::iterator::Pairs;
 use crate::shared::Store;
 use crate::transaction::Held;
+use crate::wire::{Applying, Content, Sender};
 
 /// The store of a directory, and one of its keyspaces.
 pub struct Part {
@@ -54,12 +55,20 @@ pub enum Object {
     Feed(Arc<Feed>),
     /// A comparison.
     Diff(Arc<Mutex<Diff>>),
-    /// A bulk load.
+    /// Bytes from JavaScript: of a bulk load, a value or a stream.
     Load(Arc<Load>),
     /// A follower.
     Follower(Arc<Follower>),
     /// A runtime.
     Runtime(Runtime),
+    /// A reader of a value.
+    Value(Arc<Mutex<ValueReader>>),
+    /// A writer of changes as bytes.
+    Sender(Arc<Sender>),
+    /// The content of a store as bytes.
+    Content(Arc<Content>),
+    /// An applier of changes.
+    Applier(Arc<Applying>),
 }
 
 /// What a thread of JavaScript shares with Rust.
@@ -155,11 +164,11 @@ impl Shared {
         }
     }
 
-    /// Returns a bulk load.
+    /// Returns a load.
     pub fn load(&self, number: u32) -> esker::Result<&Arc<Load>> {
         match self.find(number) {
             Some(Object::Load(load)) => Ok(load),
-            _ => Err(closed("bulk load")),
+            _ => Err(closed("load")),
         }
     }
 
@@ -176,6 +185,38 @@ impl Shared {
         match self.find(number) {
             Some(Object::Runtime(runtime)) => Ok(runtime),
             _ => Err(closed("runtime")),
+        }
+    }
+
+    /// Returns a reader of a value.
+    pub fn value(&self, number: u32) -> esker::Result<&Arc<Mutex<ValueReader>>> {
+        match self.find(number) {
+            Some(Object::Value(value)) => Ok(value),
+            _ => Err(closed("reader of the value")),
+        }
+    }
+
+    /// Returns a writer of changes.
+    pub fn sender(&self, number: u32) -> esker::Result<&Arc<Sender>> {
+        match self.find(number) {
+            Some(Object::Sender(sender)) => Ok(sender),
+            _ => Err(closed("change writer")),
+        }
+    }
+
+    /// Returns the content of a store.
+    pub fn content(&self, number: u32) -> esker::Result<&Arc<Content>> {
+        match self.find(number) {
+            Some(Object::Content(content)) => Ok(content),
+            _ => Err(closed("content")),
+        }
+    }
+
+    /// Returns an applier of changes.
+    pub fn applier(&self, number: u32) -> esker::Result<&Arc<Applying>> {
+        match self.find(number) {
+            Some(Object::Applier(applier)) => Ok(applier),
+            _ => Err(closed("applier")),
         }
     }
 

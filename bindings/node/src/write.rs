@@ -39,7 +39,7 @@ pub fn durability(number: u8) -> esker::Result<Option<Durability>> {
 /// Converts a time in milliseconds. A time that is not a number, or is negative, is refused.
 pub fn time(ttl_ms: f64) -> esker::Result<Duration> {
     if ttl_ms.is_nan() || ttl_ms < 0.0 {
-        return Err(invalid("a time to live is a number of milliseconds of at least 0"));
+        return Err(invalid("a time is a number of milliseconds of at least 0"));
     }
     Ok(Duration::try_from_secs_f64(ttl_ms / 1000.0).unwrap_or(Duration::MAX))
 }
@@ -213,16 +213,23 @@ pub fn write_now(part: u32, packed_bytes: u32, durable: u8) -> napi::Result<bool
     })
 }
 
-/// Writes packed operations in libuv's pool, and waits as long as is needed.
+/// Writes packed operations in libuv's pool. Waits as long as is needed, or for `wait_ms` milliseconds
+/// from now on; after that nothing is written.
 #[napi(strict)]
-pub fn write_later(part: u32, packed: Buffer, durable: u8) -> napi::Result<AsyncTask<Work>> {
-    let (part, batch, durability) = with(|shared| {
+pub fn write_later(
+    part: u32,
+    packed: Buffer,
+    durable: u8,
+    wait_ms: Option<f64>,
+) -> napi::Result<AsyncTask<Work>> {
+    let (part, batch, durability, wait) = with(|shared| {
         let part = shared.part(part)?;
         let batch = batch_of(shared, part, &packed)?;
-        Ok((part.clone(), batch, durability(durable)?))
+        Ok((part.clone(), batch, durability(durable)?, wait_ms.map(time).transpose()?))
     })?;
+    let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
     Ok(later(move || {
-        let options = WriteOptions::default().durability(durability);
+        let options = WriteOptions::default().durability(durability).deadline(deadline);
         part.open()?.write_with(&batch, &options)?;
         Ok(Answer::Nothing)
     }))

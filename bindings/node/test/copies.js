@@ -1,14 +1,15 @@
 'use strict'
 
-// Encrypted databases, followers, runtimes and listeners.
+// Encrypted databases, followers, runtimes, listeners, what a database tells about itself, and reports.
 
 const { spawn } = require('node:child_process')
+const { randomBytes } = require('node:crypto')
 const { once } = require('node:events')
 const fs = require('node:fs')
 const path = require('node:path')
 const readline = require('node:readline')
 const test = require('tape')
-const { EskerLevel, Follower, Runtime } = require('..')
+const { EskerLevel, Follower, Runtime, enablePerf, takePerf } = require('..')
 const { cleanUp, database, errorOf, path: temporary } = require('./common')
 
 test.onFinish(cleanUp)
@@ -287,4 +288,167 @@ test('a listener gets the events of its database', async t => {
   await eventIn(events, 'closed')
   t.is(events[0].kind, 'opened', 'in order')
   t.ok((await errorOf(() => database({ listener: 7 }))).cause instanceof TypeError)
+})
+
+test('metrics and tables', async t => {
+  const db = await database()
+  const users = db.keyspace('users')
+  await db.put('a', '1')
+  await db.batch([{ type: 'put', key: 'b', value: '2' }, { type: 'del', key: 'c' }])
+  await users.put('u', '3')
+  t.is(db.metric('userOps'), 4)
+  t.is(db.metric('user_ops'), 4)
+  await db.flush()
+  const metrics = db.metrics()
+  t.is(metrics.store.userOps, 4)
+  t.is(metrics.memory.budgetBytes, db.metric('memory.budgetBytes'))
+  t.is(metrics.levels[0].level ?? 0, 0)
+  t.is(metrics.levels.reduce((sum, level) => sum + level.files, 0), metrics.store.tableFiles)
+  t.is(db.metric('levels.files', 0), metrics.levels[0].files)
+  t.is(metrics.scrubProblem, undefined)
+  const tables = await db.tables()
+  t.same(tables.map(table => table.tree > 0), [false, true])
+  const [own] = tables
+  t.same([own.entries, own.deletes, own.rangeDeletes, String(own.smallest), String(own.largest)], [3, 1, 0, 'a', 'c'])
+  t.ok(own.number > 0 && own.level >= 0 && own.sizeBytes > 0 && own.rawBytes > 0)
+  t.is(String(tables[1].smallest.subarray(4)), 'u')
+  for (const wrong of [['nonsense'], ['levels.bytes'], ['userOps', 0], ['levels.bytes', 99], ['userOps', -1]]) {
+    t.is((await errorOf(async () => db.metric(...wrong))).code, 'ESKER_INVALID_ARGUMENT', String(wrong))
+  }
+  t.ok((await errorOf(async () => db.metric(5))) instanceof TypeError)
+  t.same([db.stall(), db.recoveryNotes()], [undefined, []])
+  await db.close()
+})
+
+test('what a crash lost is noted', async t => {
+  const location = temporary()
+  const writer = new Writer(location, { walIo: 'write' })
+  await writer.write()
+  await writer.write()
+  await writer.kill()
+  const logs = fs.readdirSync(location).filter(name => name.endsWith('.wal'))
+  t.is(logs.length, 1)
+  const file = path.join(location, logs[0])
+  const written = fs.readFileSync(file).lastIndexOf('written')
+  t.ok(written > 0, 'the second batch is in the log')
+  fs.truncateSync(file, written)
+  const db = await database({}, location)
+  const notes = db.recoveryNotes()
+  t.ok(notes.length === 1 && notes[0].includes(logs[0]), String(notes))
+  t.is(await db.get('last'), 'k0')
+  await db.close()
+})
+
+test('the status of a database that another process has open', async t => {
+  for (const options of [{}, { key }]) {
+    const location = temporary()
+    t.is((await errorOf(() => EskerLevel.liveStatus(location, options))).code, 'ESKER_NOT_FOUND')
+    const writer = new Writer(location, options.key === undefined ? {} : { key: key.toString('hex') })
+    await writer.write()
+    const status = await EskerLevel.liveStatus(location, options)
+    t.is(status.process, writer.process.pid)
+    t.ok(status.version >= 1 && status.opened <= status.updated && status.updated <= new Date())
+    t.ok(status.metrics.store.userOps >= 0 && status.metrics.levels.length > 0)
+    t.ok(status.openmetrics.endsWith('# EOF\n'))
+    await writer.kill()
+    t.is((await EskerLevel.liveStatus(location, options)).process, writer.process.pid, 'the last one stays')
+  }
+})
+
+test('the calls of this thread are counted', async t => {
+  const db = await database()
+  await db.put('a', '1')
+  t.is(takePerf().gets, 0, 'off at first')
+  enablePerf()
+  db.getSync('a')
+  db.getSync('none')
+  await db.put('b', '2')
+  const counts = takePerf()
+  t.same([counts.gets, counts.memtableHits, counts.valueBytesRead], [2, 1, 1])
+  t.ok(counts.walBytes > 0 && counts.stallNs === 0)
+  t.is(takePerf().gets, 0)
+  enablePerf(false)
+  db.getSync('a')
+  t.is(takePerf().gets, 0)
+  t.ok((await errorOf(async () => enablePerf(1))) instanceof TypeError)
+  await db.close()
+})
+
+test('a database without threads runs its jobs when told', async t => {
+  const db = await database({ backgroundThreads: 0, writeBufferSize: '64KiB', frozenMemtablesMax: 4 })
+  for (let i = 0; i < 3000; i++) await db.put(`k${i}`, 'v'.repeat(50))
+  let jobs = 0
+  while (await db.runOneJob()) jobs++
+  t.ok(jobs > 0, `${jobs} jobs`)
+  t.is(await db.runOneJob(), false)
+  await db.close()
+})
+
+test('a write with a timeout is busy while writes wait, and not written', async t => {
+  const runtime = new Runtime({ backgroundBytesPerSecond: '64KiB' })
+  const db = await database({ runtime, writeBufferSize: '64KiB', frozenMemtablesMax: 1, compression: false })
+  const noise = () => randomBytes(1000)
+  const options = { valueEncoding: 'buffer', timeout: 0 }
+  let [busy, count] = [undefined, 0]
+  while (busy === undefined && count < 5000) {
+    await db.put(`k${count++}`, noise(), options).catch(err => { busy = err })
+  }
+  t.same([busy?.code, busy?.kind], ['ESKER_BUSY', 'busy'])
+  t.match(busy.message, /nothing was written/)
+  t.is(await db.get(`k${count - 1}`), undefined)
+  const stall = db.stall()
+  if (stall !== undefined) {
+    t.ok(stall.cause !== '' && stall.clears !== '' && stall.duration >= 0 && typeof stall.isStopped === 'boolean')
+  }
+  // These wait behind a long one that has no timeout.
+  let isWritten = false
+  const first = db.put('first', randomBytes(200_000), { valueEncoding: 'buffer' }).then(() => { isWritten = true })
+  const calls = [
+    db.put('p', '1', { timeout: 0 }), db.del('k0', { timeout: 0, sync: true }),
+    db.batch([{ type: 'put', key: 'p', value: '1' }], { timeout: 1 }), db.batch().put('p', '1').write({ timeout: 0 }),
+    db.merge('p', '1', { timeout: 0 })
+  ]
+  const settled = await Promise.allSettled(calls)
+  if (!isWritten) {
+    t.same(settled.map(({ reason }) => reason?.code), calls.map(() => 'ESKER_BUSY'))
+    t.is(await db.has('k0'), true, 'nothing was written')
+  }
+  await first
+  await db.put('last', '1', { timeout: 600_000, sync: true })
+  await db.put('last', '2', { timeout: Infinity })
+  t.is(await db.get('last'), '2')
+  for (const timeout of [-1, NaN, '5']) {
+    t.is((await errorOf(() => db.put('a', 'b', { timeout }))).code, 'ESKER_INVALID_ARGUMENT', String(timeout))
+  }
+  await db.close()
+  runtime.close()
+})
+
+test('backups, checks and repairs report numbers', async t => {
+  const db = await database()
+  const backups = temporary()
+  await db.put('a', '1')
+  const first = await db.backup(backups, { report: true })
+  t.ok(first.number === 1 && first.path.startsWith(backups) && first.copiedFiles === 1 && first.copiedBytes > 0)
+  const second = await db.backup(backups, { report: true })
+  t.same([second.number, second.copiedFiles, second.linkedFiles], [2, 0, 1])
+  t.is(second.linkedBytes, first.copiedBytes)
+  const infos = await EskerLevel.backups(backups, { report: true })
+  t.same(infos.map(info => info.number), [1, 2])
+  const [{ path: at, tables, tableBytes, created, storeId, storePath, problem }] = infos
+  t.ok(at === first.path && tables === 1 && tableBytes > 0 && created.getTime() <= Date.now())
+  t.same([storeId, storePath, problem], [(await db.lineage()).storeId, fs.realpathSync(db.location), undefined])
+  t.same(await EskerLevel.pruneBackups(backups, 1, { report: true }), { removed: [1], kept: [2] })
+  t.is(await EskerLevel.restore(backups, temporary()), 2)
+  const heard = []
+  const report = await db.verify({ report: true, progress: (...told) => heard.push(told) })
+  t.same([report.files, report.entries, report.rangeDeletes, report.problems], [1, 1, 0, []])
+  t.ok(report.formatVersion > 0 && report.logs > 0 && report.bytes > 0 && report.valueFiles === 0)
+  t.ok(heard.every(([bytes, of]) => bytes <= of))
+  t.ok((await errorOf(() => db.verify({ progress: 1 }))) instanceof TypeError)
+  await db.close()
+  const repaired = await EskerLevel.repair(db.location, { report: true })
+  t.ok(repaired.manifestReadable && repaired.tables === 1 && repaired.pairs === 1 && repaired.entriesHeldMax >= 0)
+  t.ok(repaired.logs >= 0 && fs.existsSync(repaired.originals))
+  t.same(repaired.lost, [])
 })

@@ -25,8 +25,14 @@ process.on('unhandledRejection', err => { console.error(err); process.exit(99) }
 `
 
 function run (source, location, ...flags) {
+  return runWith({}, source, location, ...flags)
+}
+
+// Runs a program with more variables of its environment.
+function runWith (variables, source, location, ...flags) {
   const program = head(location) + `;(async () => {${source}})()`
-  return spawnSync(process.execPath, [...flags, '-e', program], { encoding: 'utf8', timeout: 600_000 })
+  const env = { ...process.env, ...variables }
+  return spawnSync(process.execPath, [...flags, '-e', program], { encoding: 'utf8', timeout: 600_000, env })
 }
 
 const cases = {
@@ -48,6 +54,17 @@ const cases = {
     const [one, other] = [db.transaction(options), db.transaction(options)]
     await one.put('a', '1')
     other.put('a', '2').catch(() => {})
+    setTimeout(() => process.exit(7), 50)`, 7],
+  'a load, a stream and their readers that wait at an exit': [`
+    const { PassThrough } = require('node:stream')
+    const db = await opened()
+    const sources = [1, 2].map(() => new PassThrough())
+    sources[0].write(Buffer.alloc(600 << 10))
+    db.putStream('s', sources[0]).catch(() => {})
+    const applier = await db.applyChanges(sources[1])
+    applier.next().catch(() => {})
+    db.changeStream({ content: true }).once('readable', () => {})
+    db.changeStream({ follow: true }).resume()
     setTimeout(() => process.exit(7), 50)`, 7],
   'an exception that nobody catches': [`
     const db = await opened()
@@ -193,6 +210,86 @@ test('memory stays', async t => {
     const after = process.memoryUsage()
     const grown = { heap: after.heapUsed - before.heapUsed, rss: after.rss - before.rss, external: after.external - before.external }
     console.log(JSON.stringify(grown))
+    await db.close()`, path(), '--expose-gc')
+  t.is(status, 0, stderr)
+  const grown = JSON.parse(stdout)
+  t.comment(stdout.trim())
+  t.ok(grown.heap < 4 << 20, `the heap grew by ${grown.heap} bytes`)
+  t.ok(grown.external < 4 << 20, `buffers grew by ${grown.external} bytes`)
+  t.ok(grown.rss < 64 << 20, `the process grew by ${grown.rss} bytes`)
+})
+
+test('memory of feeds, copies, loads and streams stays', async t => {
+  // With an arena of malloc for each of the threads that come and go, the memory of the process says little.
+  const { status, stderr, stdout } = runWith({ MALLOC_ARENA_MAX: '1' }, `
+    const { Runtime, diff } = require(${JSON.stringify(require.resolve('..'))})
+    const fs = require('node:fs')
+    const db = await opened({ memoryBudgetBytes: 32 << 20 })
+    const copy = new EskerLevel(location + '-copy', { memoryBudgetBytes: 32 << 20 })
+    const slot = await db.subscribe('copy')
+    for await (const item of await copy.applyChanges(db.changeStream({ content: true }))) void item
+    const big = Buffer.alloc(600 << 10, 'x')
+    const sleep = () => new Promise(resolve => setTimeout(resolve, 5))
+    async function feeds (i) {
+      await db.put('f' + i, 'x'.repeat(200))
+      const { snapshot, position } = await db.snapshotWithPosition()
+      for await (const item of await copy.applyChanges(db.changeStream({ slot: 'copy' }))) void item
+      const left = await slot.changes()
+      await left.next()
+      await left.close()
+      const live = db.changeStream({ slot: 'copy', follow: true })
+      await new Promise((resolve, reject) => live.once('data', resolve).once('error', reject))
+      live.destroy()
+      await slot.confirm(position)
+      for await (const found of await diff(db, db, { oldSnapshot: snapshot })) void found
+      await (await diff(db, copy)).close()
+      await snapshot.close()
+    }
+    async function copies (i) {
+      const follower = await EskerLevel.follow(location)
+      const view = await follower.db()
+      await view.get('f' + i)
+      await view.close()
+      await follower.close()
+      const [runtime, listener] = [new Runtime({ memoryBudgetBytes: '4MiB' }), () => {}]
+      const other = new EskerLevel(location + '-other', { runtime, listener })
+      await other.put('a', 'b')
+      await other.close()
+      runtime.close()
+    }
+    async function loads (i) {
+      await db.bulkLoad([['l1', 'x'], ['l2', 'y']])
+      await EskerLevel.writeSorted(location + '.sorted', [['s1', 'x'], ['s2', 'y']])
+      await db.ingest([location + '.sorted'])
+      await db.bulkLoad((function * () { throw new Error('of the source') })()).catch(() => {})
+      await db.putStream('big', [big])
+      for await (const bytes of await db.getStream('big')) void bytes
+      ;(await db.getStream('big')).destroy()
+      await db.batch([{ type: 'deleteRange', start: 'l', end: 't' }, { type: 'put', key: 'b', value: 'c' }])
+      await db.put('w' + i, 'x', { sync: true, timeout: 60_000 })
+      db.metrics()
+      await db.tables()
+      await db.verify({ report: true, progress: () => {} })
+    }
+    async function round () {
+      for (let i = 0; i < 15; i++) {
+        await feeds(i)
+        await copies(i)
+        await loads(i)
+      }
+      await db.waitIdle()
+      await copy.waitIdle()
+      global.gc()
+      await sleep()
+      global.gc()
+    }
+    for (let i = 0; i < 4; i++) await round()
+    const before = process.memoryUsage()
+    for (let i = 0; i < 10; i++) await round()
+    const after = process.memoryUsage()
+    const grown = { heap: after.heapUsed - before.heapUsed, rss: after.rss - before.rss, external: after.external - before.external }
+    console.log(JSON.stringify(grown))
+    await copy.close()
     await db.close()`, path(), '--expose-gc')
   t.is(status, 0, stderr)
   const grown = JSON.parse(stdout)

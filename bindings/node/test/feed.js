@@ -1,10 +1,11 @@
 'use strict'
 
-// The change feed, forks, comparisons, ingests and bulk loads.
+// The change feed, also as bytes, forks, comparisons, ingests and bulk loads.
 
 const { randomBytes } = require('node:crypto')
 const fs = require('node:fs')
 const path = require('node:path')
+const { PassThrough } = require('node:stream')
 const test = require('tape')
 const { EskerLevel, diff } = require('..')
 const { cleanUp, database, path: temporary } = require('./common')
@@ -342,4 +343,152 @@ test('a bulk load loads all pairs or none', async t => {
   await db.open()
   t.is(await db.get('zzz'), undefined, 'and nothing was loaded')
   await db.close()
+})
+
+// Applies a stream. Returns the items that are not content.
+async function applied (db, source) {
+  const items = []
+  for await (const item of await db.applyChanges(source)) if (item.type !== 'content') items.push(item)
+  return items
+}
+
+const contentOf = async db => {
+  const content = {}
+  for (const name of await db.keyspaces()) {
+    if (!name.startsWith('esker')) content[name] = await db.keyspace(name).iterator().all()
+  }
+  return content
+}
+
+test('the feed as bytes makes a copy and keeps it up to date', async t => {
+  const [{ db }, { db: copy }] = [await opened(), await opened()]
+  const users = db.keyspace('users')
+  await db.batch(Array.from({ length: 3000 }, (_, i) => ({ type: 'put', key: `k${i}`, value: 'v'.repeat(300) })))
+  await users.put('u', '1')
+  t.is(await copy.appliedPosition(), undefined)
+  const slot = await db.subscribe('copy')
+  const items = await applied(copy, db.changeStream({ content: true }))
+  t.same(items.map(item => item.type), ['contentEnd', 'end'])
+  const { source, position } = await copy.appliedPosition()
+  t.is(source, (await db.lineage()).storeId)
+  t.same([items[0].position, position], [position, await slot.position()])
+  t.deepEqual(await contentOf(copy), await contentOf(db))
+  await slot.confirm(position)
+  await users.put('u', '2')
+  await db.bulkLoad(Array.from({ length: 3000 }, (_, i) => [`l${String(i).padStart(5, '0')}`, randomBytes(200).toString('hex')]))
+  await db.del('k1')
+  const bytes = await db.changeStream({ slot: 'copy' }).toArray()
+  const more = await applied(copy, bytes)
+  t.is(more[0].type, 'batch')
+  t.same(more.at(-1), { type: 'end', position: (await copy.appliedPosition()).position })
+  t.deepEqual(await contentOf(copy), await contentOf(db))
+  // What a database has is left out.
+  await applied(copy, bytes)
+  t.deepEqual(await contentOf(copy), await contentOf(db))
+  t.is(await codeOf(applied(copy, db.changeStream({ from: (await copy.appliedPosition()).position }))), 'none')
+  t.is(await codeOf(applied(db, db.changeStream())), 'ESKER_INCOMPATIBLE', 'the source itself')
+  await db.close()
+  await copy.close()
+})
+
+test('a stream of changes follows until it is aborted', async t => {
+  const [{ db }, { db: copy }] = [await opened(), await opened()]
+  await db.put('a', '1')
+  const abort = new AbortController()
+  const applier = await copy.applyChanges(db.changeStream({ follow: true, alive: 20, signal: abort.signal }))
+  t.is(await applier.source(), (await db.lineage()).storeId)
+  const seen = []
+  for await (const item of applier) {
+    seen.push(item.type)
+    if (item.type === 'alive' && !seen.includes('end')) {
+      if (await copy.get('b') === undefined) await db.put('b', '2')
+      else abort.abort()
+    }
+  }
+  t.same([...new Set(seen)].sort(), ['alive', 'batch', 'end'])
+  t.is(seen.at(-1), 'end')
+  t.same(await copy.iterator().all(), [['a', '1'], ['b', '2']])
+  t.is(await codeOf(applier.next()), 'LEVEL_DATABASE_NOT_OPEN', 'after the end')
+  await applier.close()
+  await db.close()
+  await copy.close()
+})
+
+test('a copy of the files begins at its position', async t => {
+  const { db } = await opened()
+  await db.put('a', '1')
+  await db.subscribe('copy')
+  const { snapshot, position } = await db.snapshotWithPosition()
+  await snapshot.close()
+  const place = temporary()
+  await db.checkpoint(place)
+  await db.put('b', '2')
+  const copy = await database({}, place)
+  const applier = await copy.applyChanges(db.changeStream({ from: position }))
+  await applier.startAt(position)
+  for await (const item of applier) t.ok(['batch', 'end'].includes(item.type))
+  t.same(await copy.iterator().all(), [['a', '1'], ['b', '2']])
+  const again = await copy.applyChanges(db.changeStream({ from: position }))
+  t.is(await codeOf(again.startAt(0)), 'ESKER_INVALID_ARGUMENT')
+  t.is(await codeOf(again.startAt(-1)), 'ESKER_INVALID_ARGUMENT')
+  await again.close()
+  await db.close()
+  await copy.close()
+})
+
+test('damaged and cut streams, failing sources and wrong arguments', async t => {
+  const [{ db }, { db: copy }] = [await opened(), await opened()]
+  await db.put('a', 'x'.repeat(1000))
+  await db.put('b', '2')
+  const bytes = Buffer.concat(await db.changeStream().toArray())
+  t.is(await codeOf(applied(copy, bytes.subarray(0, bytes.length - 30))), 'LEVEL_IO_ERROR', 'cut')
+  const damaged = Buffer.from(bytes)
+  damaged[500] ^= 1
+  t.is(await codeOf(applied(copy, damaged)), 'LEVEL_CORRUPTION')
+  t.is(await codeOf(applied(copy, 'no stream at all, but long enough')), 'LEVEL_CORRUPTION')
+  async function * failing () {
+    yield bytes.subarray(0, 100)
+    throw new Error('of the source')
+  }
+  t.is((await applied(copy, failing()).catch(err => err)).message, 'of the source')
+  t.is(await codeOf(applied(copy, [7])), 'ESKER_INVALID_ARGUMENT')
+  t.is(await codeOf(copy.applyChanges(7)), 'ESKER_INVALID_ARGUMENT')
+  for (const wrong of [{ from: -1 }, { from: 'x' }, { alive: 0 }, { alive: 'often' }]) {
+    t.is(await codeOf((async () => db.changeStream(wrong))()), 'ESKER_INVALID_ARGUMENT', JSON.stringify(wrong))
+  }
+  t.is(await codeOf(db.changeStream({ slot: 'none' }).toArray()), 'ESKER_NOT_FOUND')
+  await applied(copy, bytes)
+  t.is((await copy.get('a')).length, 1000)
+  const { db: third } = await opened()
+  await third.put('c', '3')
+  t.is(await codeOf(applied(copy, third.changeStream())), 'ESKER_INCOMPATIBLE', 'another source')
+  for (const one of [db, copy, third]) await one.close()
+})
+
+test('a close ends streams of changes and their application', async t => {
+  const [{ db }, { db: copy }] = [await opened(), await opened()]
+  await db.batch(Array.from({ length: 30_000 }, (_, i) => ({ type: 'put', key: `k${i}`, value: 'v'.repeat(100) })))
+  const [content, follow] = [db.changeStream({ content: true }), db.changeStream({ follow: true })]
+  const left = db.changeStream({ content: true })
+  await new Promise(resolve => left.once('data', resolve))
+  left.destroy()
+  // This one waits for an hour, and ends at once.
+  const live = db.changeStream({ from: 30_000, follow: true, alive: 3_600_000 }).resume()
+  await new Promise(resolve => setTimeout(resolve, 50))
+  const closed = new Promise(resolve => live.once('close', resolve))
+  live.destroy()
+  await closed
+  await new Promise(resolve => content.once('readable', resolve))
+  const applying = codeOf(applied(copy, follow))
+  const silent = new PassThrough()
+  const waiting = codeOf(applied(copy, silent))
+  await new Promise(resolve => setTimeout(resolve, 50))
+  await db.close()
+  t.is(await codeOf(content.toArray()), 'LEVEL_DATABASE_NOT_OPEN')
+  t.is(await applying, 'LEVEL_DATABASE_NOT_OPEN', 'the error of the sender')
+  await copy.close()
+  t.is(await waiting, 'LEVEL_DATABASE_NOT_OPEN')
+  t.ok(silent.destroyed)
+  t.is(await codeOf(copy.applyChanges([])), 'LEVEL_DATABASE_NOT_OPEN')
+  t.is(await codeOf(db.changeStream().toArray()), 'LEVEL_DATABASE_NOT_OPEN')
 })

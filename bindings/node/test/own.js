@@ -179,6 +179,67 @@ test('merges add without a read', async t => {
   t.ok(hasCode(await errorOf(() => wrong.open()), 'ESKER_INVALID_ARGUMENT'))
 })
 
+test('a batch merges and deletes ranges, in its order', async t => {
+  const db = await database({ mergeOperator: 'add_i64' })
+  const sums = db.keyspace('sums', { mergeOperator: 'add_i64', keyEncoding: 'json', valueEncoding: 'json' })
+  await sums.open()
+  const sub = sums.sublevel('s', { keyEncoding: 'utf8', valueEncoding: 'utf8' })
+  await db.batch([
+    { type: 'put', key: 'b', value: '1' },
+    { type: 'deleteRange', start: 'a', end: 'c' },
+    { type: 'put', key: 'c', value: '1' },
+    { type: 'merge', key: 'c', operand: '2' },
+    { type: 'del', key: 'd' },
+    { type: 'merge', key: 'd', operand: '4' },
+    { type: 'merge', key: [1], operand: 5, sublevel: sums },
+    { type: 'merge', key: 'n', operand: '6', sublevel: sub }
+  ], { sync: true })
+  t.same(await db.iterator().all(), [['c', '3'], ['d', '4']])
+  t.is(await sums.get([1]), 5)
+  t.is(await sub.get('n'), '6')
+  await sums.batch([{ type: 'deleteRange', start: 'm', end: 'o', sublevel: sub }])
+  t.same([await sub.get('n'), await sums.get([1])], [undefined, 5], 'the range of a sublevel')
+  await sums.batch([{ type: 'merge', key: [1], operand: 1 }])
+  await db.batch([{ type: 'merge', key: Buffer.from('c'), operand: Buffer.from('1') }], {
+    keyEncoding: 'buffer', valueEncoding: 'buffer'
+  })
+  t.same([await sums.get([1]), await db.get('c')], [6, '4'], 'merges alone, also with encodings of the batch')
+  const wrong = [
+    [{ type: 'merge', key: 'c' }, 'LEVEL_INVALID_VALUE'], [{ type: 'merge', operand: '1' }, 'LEVEL_INVALID_KEY'],
+    [{ type: 'deleteRange', start: 'a' }, 'LEVEL_INVALID_KEY'],
+    [{ type: 'merge', key: 'c', operand: 'two' }, 'ESKER_INVALID_ARGUMENT']
+  ]
+  for (const [op, code] of wrong) {
+    t.ok(hasCode(await errorOf(() => db.batch([{ type: 'put', key: 'x', value: '1' }, op])), code), code)
+  }
+  t.ok((await errorOf(() => db.batch([{ type: 'add', key: 'c' }]))) instanceof TypeError)
+  t.is(await db.get('x'), undefined, 'a batch is whole or absent')
+  const tx = db.transaction()
+  await tx.batch([
+    { type: 'merge', key: 'c', operand: '10' }, { type: 'put', key: 'e', value: '1' },
+    { type: 'deleteRange', start: 'd', end: 'f' }, { type: 'merge', key: [2], operand: 7, sublevel: sums }
+  ])
+  t.same(await tx.iterator().all(), [['c', '14']])
+  await tx.commit()
+  t.same([await db.get('c'), await db.get('d'), await sums.get([2])], ['14', undefined, 7])
+})
+
+test('the puts and deletions of a batch with merges reach hooks and events', async t => {
+  const db = await database({ mergeOperator: 'add_i64' })
+  const [hooked, written] = [[], []]
+  db.hooks.prewrite.add((op, batch) => {
+    hooked.push(op.key)
+    if (op.key === 'a') batch.add({ type: 'put', key: 'added', value: '1' })
+  })
+  db.on('write', ops => written.push(...ops.map(op => op.key)))
+  await db.batch([
+    { type: 'merge', key: 'a', operand: '1' }, { type: 'put', key: 'a', value: '5' },
+    { type: 'merge', key: 'a', operand: '2' }, { type: 'del', key: 'b' }
+  ])
+  t.same([hooked, written], [['a', 'b'], ['a', 'b', 'added']])
+  t.same(await db.iterator().all(), [['a', '7'], ['added', '1']])
+})
+
 test('of several callers one removes', async t => {
   const db = await database()
   await db.put('coupon', '10 %')
@@ -413,6 +474,7 @@ test('backups, checkpoints, checks and repair', async t => {
   await db.compactRange('a', 'z')
   await db.waitIdle()
   t.ok(await db.approximateSize('a', 'z') > 0)
+  t.is((await errorOf(() => db.runOneJob())).code, 'ESKER_INVALID_ARGUMENT')
   t.ok(db.openmetrics().endsWith('# EOF\n'))
   t.is(typeof db.getProperty('leveldb.stats'), 'string')
   t.is(db.getProperty('leveldb.nonsense'), undefined)
@@ -437,6 +499,7 @@ test('approximateSize and compactRange wait for the writes before them', async t
       await write
     }
     t.ok(await part.approximateSize('a', 'z') > 0)
+    t.is(await part.approximateSize('x', 'z'), 0)
   }
 })
 
@@ -446,6 +509,13 @@ test('options', async t => {
   t.is(db.option('compression'), 'zstd')
   db.setOption('policy', 'leveled')
   t.is(db.option('policy'), 'leveled')
+  db.setOptions({ policy: 'tiered', fan_out: 12 })
+  t.same([db.option('policy'), db.option('fanOut')], ['tiered', '12'])
+  for (const wrong of [{ policy: 'leveled', fanOut: 'many' }, { policy: 'leveled', blockSizeOf: 1 }, { policy: 'leveled', indexFanout: 8 }]) {
+    t.is((await errorOf(() => db.setOptions(wrong))).code, 'ESKER_INVALID_ARGUMENT', JSON.stringify(wrong))
+  }
+  t.is(db.option('policy'), 'tiered', 'all or none')
+  t.ok((await errorOf(() => db.setOptions())) instanceof TypeError)
   t.is((await errorOf(() => db.setOption('policy', 'none'))).code, 'ESKER_INVALID_ARGUMENT')
   t.is((await errorOf(() => db.option('nonsense option'))).code, 'ESKER_INVALID_ARGUMENT')
   const names = EskerLevel.options()

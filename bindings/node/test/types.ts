@@ -1,7 +1,9 @@
 // Checked by `tsc --noEmit --strict` against index.d.ts. It is not run.
 
 import {
-  Changes, Difference, EskerLevel, EskerError, Follower, Keyspace, Runtime, Slot, Transaction, TransactionPart, diff
+  Applier, BackupInfo, Changes, Difference, EskerLevel, EskerError, Follower, Keyspace, Metrics, PerfCounts,
+  RepairReport, Runtime, Slot, Stall, TableEntry, Transaction, TransactionPart, ValueStream, diff, enablePerf,
+  takePerf
 } from '..'
 
 async function texts (): Promise<void> {
@@ -143,4 +145,51 @@ async function copies (): Promise<void> {
   void [stores, db, shown, view, behind, name]
 }
 
-void [texts, objects, feeds, copies]
+async function streams (): Promise<void> {
+  const db = new EskerLevel('place')
+  await db.put('a', 'b', { timeout: 50 })
+  await db.batch([
+    { type: 'merge', key: 'n', operand: '1' },
+    { type: 'deleteRange', start: 'a', end: 'b', sublevel: db.keyspace('k') }
+  ], { timeout: 50 })
+  // @ts-expect-error A range has an end.
+  await db.batch([{ type: 'deleteRange', start: 'a' }])
+  // @ts-expect-error The writes of a transaction wait as it does.
+  await db.transaction().put('a', 'b', { timeout: 50 })
+  const bytes: number = await db.putStream('film', [Buffer.from('a'), 'b'])
+  const film: ValueStream | undefined = await db.getStream('film', { start: 1, end: 2 })
+  const length: number | undefined = film?.pipe(process.stdout) && film.valueBytes
+  // @ts-expect-error A stream of a value is made by getStream.
+  void new ValueStream()
+  const applier: Applier = await db.applyChanges(db.changeStream({ slot: 'copy', follow: true }))
+  for await (const { type, position } of applier) {
+    const at: number = type === 'end' ? 0 : position
+    void at
+  }
+  const source: bigint | undefined = (await db.appliedPosition())?.source
+  void [bytes, length, source]
+}
+
+async function inspection (): Promise<void> {
+  const db = new EskerLevel('place')
+  const stall: Stall | undefined = db.stall()
+  const notes: string[] = db.recoveryNotes()
+  const metrics: Metrics = (await EskerLevel.liveStatus('place')).metrics
+  const one: number = db.metric('levels.bytes', 0) + metrics.store.userOps
+  db.setOptions({ policy: 'leveled', fanOut: 10 })
+  const tables: TableEntry[] = await db.tables()
+  const number: number = await db.backup('backups')
+  const linked: number = (await db.backup('backups', { report: true, takeOver: true })).linkedFiles
+  const infos: BackupInfo[] = await EskerLevel.backups('backups', { report: true })
+  const kept: number[] = (await EskerLevel.pruneBackups('backups', 1, { report: true })).kept
+  const problems: string[] = await db.verify({ progress: (bytes, of) => { void (bytes / of) } })
+  const entries: number = (await db.verify({ report: true })).entries
+  const lost: string[] = await EskerLevel.repair('place')
+  const repaired: RepairReport = await EskerLevel.repair('place', { report: true })
+  const restored: number = await EskerLevel.restore('backups', 'place')
+  enablePerf()
+  const counts: PerfCounts = takePerf()
+  void [stall, notes, one, tables, number, linked, infos, kept, problems, entries, lost, repaired, restored, counts]
+}
+
+void [texts, objects, feeds, copies, streams, inspection]

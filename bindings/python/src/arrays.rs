@@ -10,13 +10,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use esker::{Batch, ReadOptions, Slice};
+use esker::{Batch, ReadOptions, Slice, WriteOptions};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PySlice};
 
-use crate::part::{Part, write_options};
+use crate::part::Part;
 
 /// About the most bytes of small rows that are copied at once.
 const GROUP_BYTES: usize = 64 << 10;
@@ -47,7 +47,7 @@ fn contiguous<'py>(
 }
 
 /// Returns a writable contiguous buffer of the caller as a memoryview of its bytes.
-fn writable<'py>(given: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyAny>> {
+pub fn writable<'py>(given: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyAny>> {
     let view = PyMemoryView::from(given)?;
     if view.getattr("readonly")?.is_truthy()? {
         return Err(PyTypeError::new_err(format!("{what} must be writable")));
@@ -66,7 +66,7 @@ fn part_of(view: &Bound<'_, PyAny>, place: Range<usize>) -> PyResult<PyBuffer<u8
 }
 
 /// Copies bytes into a memoryview from `writable`, from `start` on.
-fn write(view: &Bound<'_, PyAny>, start: usize, bytes: &[u8]) -> PyResult<()> {
+pub fn write(view: &Bound<'_, PyAny>, start: usize, bytes: &[u8]) -> PyResult<()> {
     part_of(view, start..start + bytes.len())?.copy_from_slice(view.py(), bytes)
 }
 
@@ -164,7 +164,7 @@ pub fn put_array(
     part: &Part,
     keys: &Bound<'_, PyAny>,
     values: &Bound<'_, PyAny>,
-    sync: bool,
+    options: &WriteOptions,
 ) -> PyResult<()> {
     let (keys, values) = (Array::of(keys, "keys")?, Array::of(values, "values")?);
     keys.refuse_other_count(values.count)?;
@@ -180,7 +180,7 @@ pub fn put_array(
             part.add_put(&mut batch, key, value, None);
         }
     }
-    part.store().run(py, |db| db.write_with(&batch, &write_options(sync)))
+    part.store().run(py, |db| db.write_with(&batch, options))
 }
 
 /// Writes the values that exist to their rows of a memoryview from `writable`.

@@ -2,8 +2,6 @@
 //!
 //! Invariants: a batch is written atomically; a batch of a closed database raises.
 
-use std::time::Instant;
-
 use esker::{Batch, WriteOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -13,6 +11,7 @@ use crate::guarded::Guarded;
 use crate::keyspace::Keyspace;
 use crate::merge::Ttl;
 use crate::part::Part;
+use crate::writing::deadline_of;
 
 /// A group of writes that is applied atomically: all become visible together, and a crash keeps all
 /// or none.
@@ -124,6 +123,11 @@ impl WriteBatch {
         })
     }
 
+    /// Returns the number of operations. Not in plyvel.
+    fn count(&self, py: Python<'_>) -> PyResult<usize> {
+        self.on(py, |batch| batch.len())
+    }
+
     /// Returns the approximate size of the operations in the WAL, in bytes.
     fn approximate_size(&self, py: Python<'_>) -> PyResult<usize> {
         self.on(py, |batch| batch.size_bytes())
@@ -139,8 +143,7 @@ impl WriteBatch {
     #[pyo3(signature = (*, timeout=None))]
     fn write(&self, py: Python<'_>, timeout: Option<Ttl>) -> PyResult<()> {
         self.part.store().check_reentry(py)?;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout.duration()));
-        let options = self.options.deadline(deadline);
+        let options = self.options.deadline(deadline_of(timeout));
         let batch = self.batch.lock(py);
         let changes = &*batch;
         self.part.store().run(py, |db| db.write_with(changes, &options))

@@ -6,27 +6,25 @@
 
 use std::sync::Arc;
 
-use esker::ReadOptions;
+use esker::{ReadOptions, WriteOptions};
 use esker_bindings::properties;
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::arguments::{self, BytesLike};
-use crate::backups::BackupReport;
 use crate::batch::{self, WriteBatch};
-use crate::feed_methods::feed_methods;
 use crate::iterator::{self, Iterator};
 use crate::keyspace::Keyspace;
 use crate::merge::Ttl;
-use crate::metrics;
-use crate::observe::Stall;
-use crate::part::{self, Part, write_options};
+use crate::part::{self, Part};
 use crate::prefixed::PrefixedDB;
 use crate::raw::{self, RawIterator};
 use crate::snapshot::{self, Snapshot};
 use crate::store::Store;
 use crate::transaction::{self, Transaction};
+use crate::upkeep_methods::upkeep_methods;
+use crate::writing::{Kept, write_options};
 
 /// Returns the two keys of a range, which may be any iterable of two items.
 fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
@@ -104,7 +102,7 @@ impl DB {
     }
 }
 
-feed_methods! { DB {
+upkeep_methods! { DB {
     #[new]
     #[pyo3(
         signature = (name, **options),
@@ -186,10 +184,15 @@ feed_methods! { DB {
     /// with ``sync=True`` it also survives a power loss. Raises Error for a key over 1 MiB or a
     /// value over 1 GiB; IOError. In these cases nothing was changed.
     ///
-    /// ``ttl``, which is not in plyvel, is the time in seconds after which the pair does not exist
-    /// any more; ``math.inf`` never ends. None means the time to live of the keyspace.
+    /// These arguments are not in plyvel. ``ttl`` is the time in seconds after which the pair does not
+    /// exist any more; ``math.inf`` never ends. None means the time to live of the keyspace.
+    /// ``durability`` is that of this write: 'none' (not logged: a crash loses it unless it was
+    /// flushed), 'buffered' (survives the end of the process) or 'sync' (survives a power loss).
+    /// ``timeout`` is the longest time in seconds to wait for memory while writes are stalled
+    /// (``stall``). After that, raises BusyError, and nothing was changed.
     #[inline]
-    #[pyo3(signature = (key, value, *, ttl=None, sync=false))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (key, value, *, ttl=None, sync=false, durability=None, timeout=None))]
     fn put(
         &self,
         py: Python<'_>,
@@ -197,23 +200,29 @@ feed_methods! { DB {
         value: BytesLike<'_>,
         ttl: Option<Ttl>,
         sync: bool,
+        durability: Option<Kept>,
+        timeout: Option<Ttl>,
     ) -> PyResult<()> {
-        self.part.put(py, &key, &value, ttl, sync)
+        let options = write_options(sync, durability, timeout)?;
+        self.part.put(py, &key, &value, ttl, &options)
     }
 
     /// Merges ``operand`` into the value of ``key`` by the merge operator (``merge`` of the
     /// database or the keyspace). Writes only the operand; reads make the value. Not in plyvel.
     ///
     /// Raises Error without a merge operator, and if the operator refuses the operand.
-    #[pyo3(signature = (key, operand, *, sync=false))]
+    #[pyo3(signature = (key, operand, *, sync=false, durability=None, timeout=None))]
     fn merge(
         &self,
         py: Python<'_>,
         key: BytesLike<'_>,
         operand: BytesLike<'_>,
         sync: bool,
+        durability: Option<Kept>,
+        timeout: Option<Ttl>,
     ) -> PyResult<()> {
-        self.part.merge(py, &key, &operand, sync)
+        let options = write_options(sync, durability, timeout)?;
+        self.part.merge(py, &key, &operand, &options)
     }
 
     /// Gives the pair of ``key`` a new time to live of ``ttl`` seconds from now on; with None it
@@ -230,28 +239,44 @@ feed_methods! { DB {
     }
 
     /// Deletes ``key``. A missing key is not an error.
-    #[pyo3(signature = (key, *, sync=false))]
-    fn delete(&self, py: Python<'_>, key: BytesLike<'_>, sync: bool) -> PyResult<()> {
-        self.part.delete(py, &key, sync)
+    #[pyo3(signature = (key, *, sync=false, durability=None, timeout=None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        key: BytesLike<'_>,
+        sync: bool,
+        durability: Option<Kept>,
+        timeout: Option<Ttl>,
+    ) -> PyResult<()> {
+        let options = write_options(sync, durability, timeout)?;
+        self.part.delete(py, &key, &options)
     }
 
     /// Deletes the keys from ``start`` (inclusive) to ``stop`` (exclusive) with one range deletion.
     /// Not in plyvel.
-    #[pyo3(signature = (start, stop, *, sync=false))]
+    #[pyo3(signature = (start, stop, *, sync=false, durability=None, timeout=None))]
     fn delete_range(
         &self,
         py: Python<'_>,
         start: BytesLike<'_>,
         stop: BytesLike<'_>,
         sync: bool,
+        durability: Option<Kept>,
+        timeout: Option<Ttl>,
     ) -> PyResult<()> {
-        self.part.delete_range(py, &start, &stop, sync)
+        let options = write_options(sync, durability, timeout)?;
+        self.part.delete_range(py, &start, &stop, &options)
     }
 
     /// Creates an empty batch; see ``WriteBatch``.
-    #[pyo3(signature = (*, transaction=false, sync=false))]
-    fn write_batch(&self, transaction: bool, sync: bool) -> PyResult<WriteBatch> {
-        batch::make(&self.part, transaction, write_options(sync))
+    #[pyo3(signature = (*, transaction=false, sync=false, durability=None))]
+    fn write_batch(
+        &self,
+        transaction: bool,
+        sync: bool,
+        durability: Option<Kept>,
+    ) -> PyResult<WriteBatch> {
+        batch::make(&self.part, transaction, write_options(sync, durability, None)?)
     }
 
     /// Creates an iterator over the current pairs; see ``Iterator``.
@@ -302,11 +327,12 @@ feed_methods! { DB {
     /// the keys that it writes; 'serializable', also from changes of what it has read.
     /// ``concurrency`` tells when conflicts are found: 'optimistic' (the default), at the commit;
     /// 'pessimistic', at once, by locks: a call waits at most ``lock_timeout_ms`` milliseconds
-    /// until the holder of a lock has ended. With ``sync=True`` the commit survives a power loss.
+    /// until the holder of a lock has ended. With ``sync=True`` the commit survives a power loss;
+    /// ``durability`` is as for ``put``.
     #[pyo3(
         signature = (**options),
         text_signature = "($self, *, isolation='snapshot', concurrency='optimistic', \
-            lock_timeout_ms=1000, sync=False)"
+            lock_timeout_ms=1000, sync=False, durability=None)"
     )]
     fn transaction(
         &self,
@@ -327,7 +353,7 @@ feed_methods! { DB {
     #[pyo3(
         signature = (work, *, retries=99, **options),
         text_signature = "($self, work, *, retries=99, isolation='snapshot', \
-            concurrency='optimistic', lock_timeout_ms=1000, sync=False)"
+            concurrency='optimistic', lock_timeout_ms=1000, sync=False, durability=None)"
     )]
     fn transact<'py>(
         &self,
@@ -468,105 +494,6 @@ feed_methods! { DB {
         Ok(sizes)
     }
 
-    /// Returns what writes wait for now, as a ``Stall``, or None if they run at full speed. Not in
-    /// plyvel.
-    fn stall(&self, py: Python<'_>) -> PyResult<Option<Stall>> {
-        Ok(self.store().run(py, |db| Ok(db.stall()))?.map(Stall::from))
-    }
-
-    /// Returns what the opening found that a crash had lost, one sentence each. Not in plyvel.
-    fn recovery_notes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.store().run(py, |db| Ok(db.recovery_notes().to_vec()))
-    }
-
-    /// The random number that the database got when it was created, and keeps. Not in plyvel.
-    #[getter]
-    fn store_id(&self, py: Python<'_>) -> PyResult<u64> {
-        self.store().run(py, |db| Ok(db.store_id()))
-    }
-
-    /// Runs one flush or compaction that is due, in a database with ``background_threads=0``.
-    /// Returns False if none was due. Raises Error in a database with threads. Not in plyvel.
-    fn run_one_job(&self, py: Python<'_>) -> PyResult<bool> {
-        self.store().run(py, esker::Db::run_one_job)
-    }
-
-    /// Writes all memtables to tables and waits until that is done. Not in plyvel.
-    fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.store().run(py, esker::Db::flush)
-    }
-
-    /// Makes all earlier logged writes survive a power loss. Writes with the durability "none" are
-    /// not logged. Not in plyvel.
-    fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        self.store().run(py, esker::Db::sync)
-    }
-
-    /// Raises the format version to ``to``: 2 is the newest one. A database keeps the version with
-    /// which it was created (option ``format_version``), and earlier releases can open it, until this
-    /// is called. Afterwards they refuse it. The version cannot be lowered. Not in plyvel.
-    fn upgrade_format(&self, py: Python<'_>, to: u32) -> PyResult<()> {
-        self.store().run(py, |db| db.upgrade_format(to))
-    }
-
-    /// Creates a second database with the same content in the directory ``name``, by hard links.
-    /// ``name`` must not exist. Not in plyvel.
-    fn checkpoint(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<()> {
-        let path = arguments::path_of(name)?;
-        self.store().run(py, |db| db.checkpoint(&path))
-    }
-
-    /// Adds a backup of all writes so far to the backup directory ``name``, which is created if
-    /// missing. Returns a ``BackupReport``. Not in plyvel.
-    ///
-    /// Copies only tables that are not in the previous backup, and reads all tables back. A backup
-    /// directory belongs to one database; ``take_over=True`` assigns it to this database. Raises
-    /// Error if it belongs to another database or is inside a database; CorruptionError; IOError.
-    #[pyo3(signature = (name, *, take_over=false))]
-    fn backup(
-        &self,
-        py: Python<'_>,
-        name: &Bound<'_, PyAny>,
-        take_over: bool,
-    ) -> PyResult<BackupReport> {
-        let path = arguments::path_of(name)?;
-        let options = esker::backup::BackupOptions::default().take_over(take_over);
-        Ok(self.store().run(py, |db| db.backup_with(&path, &options))?.into())
-    }
-
-    /// Returns the state of the database and its counters since the open, as a dict of numbers. The
-    /// names contain the units. ``levels`` is a list of dicts, ``memory`` is a dict. Not in plyvel.
-    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        metrics::to_dict(py, &self.store().run(py, |db| Ok(db.metrics()))?)
-    }
-
-    /// Returns the metrics in the OpenMetrics text format 1.0. Not in plyvel.
-    fn openmetrics(&self, py: Python<'_>) -> PyResult<String> {
-        self.store().run(py, |db| Ok(db.metrics().to_openmetrics()))
-    }
-
-    /// Reads and checks every byte of the database. Returns the problems, one sentence each; an
-    /// empty list if there are none. Not in plyvel.
-    fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let report = self.store().run(py, |db| db.verify(&mut |_, _| {}))?;
-        Ok(report.problems.iter().map(ToString::to_string).collect())
-    }
-
-    /// Returns the value of an option as text. Raises KeyError for an unknown name. Not in plyvel.
-    fn option(&self, py: Python<'_>, name: &str) -> PyResult<String> {
-        let value = self.store().run(py, |db| Ok(db.option(name)))?;
-        value.ok_or_else(|| PyKeyError::new_err(name.to_string()))
-    }
-
-    /// Changes an option of the open database, if ``esker.options()`` lists it with ``while open``.
-    /// Not in plyvel.
-    ///
-    /// Raises Error for any other option, or a value out of range.
-    fn set_option(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let value = arguments::text_of(name, value)?;
-        self.store().run(py, |db| db.set_options(&[(name, &value)]))
-    }
-
     #[inline]
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
         self.part.item(py, key)
@@ -579,7 +506,7 @@ feed_methods! { DB {
         key: BytesLike<'_>,
         value: BytesLike<'_>,
     ) -> PyResult<()> {
-        self.part.put(py, &key, &value, None, false)
+        self.part.put(py, &key, &value, None, &WriteOptions::default())
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {

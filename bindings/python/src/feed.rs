@@ -197,8 +197,38 @@ impl Changes {
         Changes { store: store.clone(), reading: Guarded::new(Reading { changes, held: None }) }
     }
 
+    /// Returns whether the feed is one of this open store.
+    pub fn is_of(&self, store: &Arc<Store>) -> bool {
+        Arc::ptr_eq(&self.store, store)
+    }
+
     /// Returns the next batch, and waits for it until `deadline`.
     fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Option<ChangeBatch>> {
+        self.wait_for(py, deadline, |held| {
+            let Some(made) = held else { return Ok(None) };
+            let batch = ChangeBatch::of(py, made)?;
+            *held = None;
+            Ok(Some(batch))
+        })
+    }
+
+    /// Does the same as `next`, with the batch of the engine.
+    pub fn take(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Option<MadeBatch>> {
+        self.wait_for(py, deadline, |held| Ok(held.take()))
+    }
+
+    /// Makes a batch that was taken the next one again.
+    pub fn give_back(&self, py: Python<'_>, batch: MadeBatch) {
+        self.reading.lock(py).held.get_or_insert(batch);
+    }
+
+    /// Waits until `deadline` for a batch that `take` returns.
+    fn wait_for<T>(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        take: impl Fn(&mut Option<MadeBatch>) -> PyResult<Option<T>>,
+    ) -> PyResult<Option<T>> {
         loop {
             let left = deadline.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()));
             let mut reading = self.reading.lock(py);
@@ -206,10 +236,8 @@ impl Changes {
             if held.is_none() {
                 *held = self.store.run_and_wait(py, || changes.wait(left.min(LOOK)))?;
             }
-            if let Some(made) = held {
-                let batch = ChangeBatch::of(py, made)?;
-                *held = None;
-                return Ok(Some(batch));
+            if let Some(taken) = take(held)? {
+                return Ok(Some(taken));
             }
             drop(reading);
             if left.is_zero() {

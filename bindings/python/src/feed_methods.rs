@@ -69,6 +69,41 @@ macro_rules! feed_methods {
                 self.part.store().run(py, |db| db.drop_slot(name))
             }
 
+            /// Begins a stream of the changes of the database: writes its header to ``file``, a binary
+            /// file object in blocking mode, such as a pipe to another machine. Returns a
+            /// ``ChangeWriter``. Not in plyvel.
+            ///
+            /// Each call of the writer writes whole items and flushes ``file``. ``file`` may use the
+            /// database, but not close it. Raises what ``file`` raises.
+            fn change_writer(
+                &self,
+                py: Python<'_>,
+                file: &Bound<'_, PyAny>,
+            ) -> PyResult<crate::stream::ChangeWriter> {
+                crate::stream::change_writer(py, self.part.store(), file)
+            }
+
+            /// Begins to apply a stream of a ``ChangeWriter`` to the database: reads its header from
+            /// ``file``, a binary file object. Returns an ``Applier``. Not in plyvel.
+            ///
+            /// A database has the changes of one other database only. Its own writes are not prevented.
+            /// Raises Error if it has applied those of another one, or is the source itself;
+            /// CorruptionError if the bytes are no stream; and what ``file`` raises.
+            fn applier(
+                &self,
+                py: Python<'_>,
+                file: &Bound<'_, PyAny>,
+            ) -> PyResult<crate::stream::Applier> {
+                crate::stream::applier(py, self.part.store(), file)
+            }
+
+            /// Returns the ``store_id`` of the database whose changes this one has applied, and the
+            /// position in its feed: a sender begins there (``changes``). None if it has applied
+            /// nothing, and while content is copied. Not in plyvel.
+            fn applied_position(&self, py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
+                self.part.store().run(py, esker::Db::applied_position)
+            }
+
             /// Creates a snapshot, and returns it with its position in the change feed: it has every
             /// batch up to the position, and no later one. Not in plyvel.
             ///

@@ -147,6 +147,9 @@ pub struct Diff {
     /// Number of tables that both have. If it is 0, every pair is read.
     #[pyo3(get)]
     shared_files: u64,
+    /// Size of the tables that both have, in bytes.
+    #[pyo3(get)]
+    shared_bytes: u64,
     /// Names of the keyspaces that only the first database has.
     #[pyo3(get)]
     keyspaces_only_in_old: Vec<String>,
@@ -241,6 +244,7 @@ pub fn diff(
     Ok(Diff {
         relation: made.relation.to_string(),
         shared_files: made.shared_files,
+        shared_bytes: made.shared_bytes,
         keyspaces_only_in_old: made.keyspaces_only_in_old.clone(),
         keyspaces_only_in_new: made.keyspaces_only_in_new.clone(),
         stores: [old.store().clone(), new.store().clone()],

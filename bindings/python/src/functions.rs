@@ -8,26 +8,26 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::comparator::PyComparator;
-use crate::{arguments, errors, follower, store};
+use crate::{arguments, errors, follower, reports, store};
 
 /// Rebuilds the database in ``name`` from the intact parts of its files. It must not be open.
 ///
 /// Takes the options of ``DB``. The original files stay in ``before-repair-N``. Returns
-/// descriptions of the unreadable parts, one sentence each. Raises Error or IOError if there is
-/// nothing to repair.
+/// descriptions of the unreadable parts, one sentence each, as a ``RepairReport``: a list with the
+/// numbers of the repair. Raises Error or IOError if there is nothing to repair.
 #[pyfunction]
 #[pyo3(signature = (name, **options))]
-pub fn repair_db(
-    py: Python<'_>,
-    name: &Bound<'_, PyAny>,
-    options: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Vec<String>> {
+pub fn repair_db<'py>(
+    py: Python<'py>,
+    name: &Bound<'py, PyAny>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let path = arguments::path_of(name)?;
     let chosen = arguments::chosen(options)?;
     let fs = chosen.fs();
     let repaired = py.detach(|| esker::Db::repair_on(fs, path, chosen.options));
     PyComparator::check_all(py, &chosen.comparators)?;
-    Ok(repaired.map_err(|error| errors::raised(py, &error))?.lost)
+    reports::repaired(py, repaired.map_err(|error| errors::raised(py, &error))?)
 }
 
 /// Removes the database in ``name``, which must not be open. A missing database is not an error.

@@ -195,6 +195,13 @@ impl SortedWriter {
         self.with(py, |writer| Ok(writer.entries()))
     }
 
+    /// The approximate length of the file so far, in bytes, for a program that begins another file at
+    /// some size.
+    #[getter]
+    fn estimated_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |writer| Ok(writer.estimated_bytes()))
+    }
+
     /// Completes the file and makes it durable. Returns a ``SortedFile``. Later calls raise
     /// RuntimeError.
     fn finish(&self, py: Python<'_>) -> PyResult<SortedFile> {

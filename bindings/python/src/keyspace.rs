@@ -3,13 +3,15 @@
 //! Invariants: a keyspace has the methods of a database; it raises if its database is closed.
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::arguments::BytesLike;
 use crate::db::DB;
 use crate::ingest::{self, IngestReport};
+use crate::merge::Ttl;
 use crate::part::{self, Part, part_methods};
 use crate::raw::{self, RawIterator};
+use crate::writing::{Kept, write_options};
 
 /// A keyspace of a database: an ordered map of its own, with its own key order and options.
 ///
@@ -60,6 +62,29 @@ part_methods! { Keyspace {
         self.keyspace.id()
     }
 
+    /// The name of the key order, such as ``esker.bytewise``.
+    #[getter]
+    fn key_order(&self) -> String {
+        self.keyspace.key_order().name().to_string()
+    }
+
+    /// The number of the tree that holds the keys; see ``TableEntry.tree``. Keyspaces with the same key
+    /// order and the same options share a tree. 0 is the tree of the keyspace ``default`` alone.
+    #[getter]
+    fn tree(&self) -> u32 {
+        self.keyspace.tree()
+    }
+
+    /// Returns the options that were given when the keyspace was created, as a dict of texts. The others
+    /// are those of the database. Empty for the keyspace ``default``.
+    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, value) in self.keyspace.options() {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
     /// See ``DB.get_many``.
     fn get_many<'py>(
         &self,
@@ -70,15 +95,18 @@ part_methods! { Keyspace {
     }
 
     /// See ``DB.delete_range``.
-    #[pyo3(signature = (start, stop, *, sync=false))]
+    #[pyo3(signature = (start, stop, *, sync=false, durability=None, timeout=None))]
     fn delete_range(
         &self,
         py: Python<'_>,
         start: BytesLike<'_>,
         stop: BytesLike<'_>,
         sync: bool,
+        durability: Option<Kept>,
+        timeout: Option<Ttl>,
     ) -> PyResult<()> {
-        self.part.delete_range(py, &start, &stop, sync)
+        let options = write_options(sync, durability, timeout)?;
+        self.part.delete_range(py, &start, &stop, &options)
     }
 
     /// See ``DB.ingest``. Unless the keyspace is 'default', the files are read and written once. Pairs
@@ -120,6 +148,16 @@ part_methods! { Keyspace {
         stop: Option<BytesLike<'_>>,
     ) -> PyResult<()> {
         self.part.compact_range(py, start.as_deref(), stop.as_deref())
+    }
+
+    /// See ``DB.approximate_size``.
+    fn approximate_size(
+        &self,
+        py: Python<'_>,
+        start: BytesLike<'_>,
+        stop: BytesLike<'_>,
+    ) -> PyResult<u64> {
+        self.part.store().run(py, |_| self.keyspace.approximate_size(&*start, &*stop))
     }
 
     /// Returns the approximate size of the keyspace in the files, in bytes. Data that is only in

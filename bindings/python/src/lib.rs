@@ -3,8 +3,10 @@
 //! | module | content |
 //! |---|---|
 //! | `arguments` | conversion of options and byte strings from Python |
+//! | `writing` | the arguments that tell how one write is made |
 //! | `arrays` | values read into buffers, arrays of keys and values of one size |
-//! | `backups`, `metrics` | backups and metrics of a database |
+//! | `backups`, `metrics`, `reports` | backups, metrics and reports of a database |
+//! | `files`, `streamed`, `stream` | file objects; streamed values, and the change feed as bytes |
 //! | `store` | an open store: calls without the interpreter's lock, closing, forking |
 //! | `guarded` | mutual exclusion that cannot deadlock with the interpreter's lock |
 //! | `comparator` | a key order implemented by a Python function |
@@ -15,9 +17,9 @@
 //! | `follower` | followers of databases that other processes write |
 //! | `errors` | conversion of failures to exceptions |
 //! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
-//! | `mapping_methods` | the methods of a mapping and of arrays |
+//! | `mapping_methods` | the methods of a mapping, of arrays and of streamed values |
 //! | `feed`, `fork`, `ingest` | the change feed, forks and comparisons, much data at once |
-//! | `feed_methods` | the methods of a database for these |
+//! | `feed_methods`, `upkeep_methods` | the methods of a database for these, and for its upkeep |
 //! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `transaction`, `iterator`, `raw` | the classes |
 //! | `functions` | the functions of the module |
 //!
@@ -38,6 +40,7 @@ mod encryption;
 mod errors;
 mod feed;
 mod feed_methods;
+mod files;
 mod filter;
 mod follower;
 mod fork;
@@ -53,9 +56,14 @@ mod observe;
 mod part;
 mod prefixed;
 mod raw;
+mod reports;
 mod snapshot;
 mod store;
+mod stream;
+mod streamed;
 mod transaction;
+mod upkeep_methods;
+mod writing;
 
 /// The compiled part of the package `esker`.
 #[pyo3::pymodule]
@@ -91,7 +99,13 @@ mod _esker {
     #[pymodule_export]
     use crate::raw::RawIterator;
     #[pymodule_export]
+    use crate::reports::TableEntry;
+    #[pymodule_export]
     use crate::snapshot::Snapshot;
+    #[pymodule_export]
+    use crate::stream::{Applier, ChangeWriter, StreamItem};
+    #[pymodule_export]
+    use crate::streamed::ValueReader;
     #[pymodule_export]
     use crate::transaction::{Savepoint, Transaction};
 }

@@ -1,4 +1,5 @@
-//! The methods of a mapping and of arrays, which a database and its parts have alike.
+//! The methods of a mapping, of arrays and of streamed values, which a database and its parts have
+//! alike.
 //!
 //! Invariant: a class with these methods has a field `part`.
 
@@ -31,15 +32,20 @@ macro_rules! mapping_methods {
             /// row are taken as they are. Keys are ordered bytewise, so numbers as keys should be
             /// big-endian and unsigned (``'>u8'``). Raises ValueError if the numbers of rows
             /// differ. Not in plyvel.
-            #[pyo3(signature = (keys, values, *, sync=false))]
+            #[pyo3(
+                signature = (keys, values, *, sync=false, durability=None, timeout=None)
+            )]
             fn put_array(
                 &self,
                 py: Python<'_>,
                 keys: &Bound<'_, PyAny>,
                 values: &Bound<'_, PyAny>,
                 sync: bool,
+                durability: Option<crate::writing::Kept>,
+                timeout: Option<crate::merge::Ttl>,
             ) -> PyResult<()> {
-                crate::arrays::put_array(py, &self.part, keys, values, sync)
+                let options = crate::writing::write_options(sync, durability, timeout)?;
+                crate::arrays::put_array(py, &self.part, keys, values, &options)
             }
 
             /// Reads the value of each row of ``keys`` into that row of ``values``, a writable
@@ -57,6 +63,51 @@ macro_rules! mapping_methods {
                 values: &Bound<'py, PyAny>,
             ) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
                 crate::arrays::get_array(py, &self.part, keys, values)
+            }
+
+            /// Sets ``key`` to the bytes that ``file`` gives until its end: a binary file object,
+            /// such as ``open(name, 'rb')``. Returns the length of the value in bytes. Not in plyvel.
+            ///
+            /// The call needs less than 2 MiB of memory for the value, whatever its length. A value of
+            /// more than 512 KiB goes past the log and the memtables into a file of its own, becomes
+            /// visible at once when ``file`` ends, and is durable when this returns. A shorter one is
+            /// put as by ``put``. ``get_reader`` reads it in bounded memory, and ``get`` as a whole.
+            ///
+            /// Raises what ``file`` raises; Error for a key over 1 MiB, a value over 1 GiB, a keyspace
+            /// with a time to live, and a value of more than 512 KiB in a database with format version
+            /// 1 (``upgrade_format``); IOError. Nothing is changed then. ``file`` may use the database,
+            /// but not close it.
+            fn put_reader(
+                &self,
+                py: Python<'_>,
+                key: crate::arguments::BytesLike<'_>,
+                file: &Bound<'_, PyAny>,
+            ) -> PyResult<u64> {
+                crate::streamed::put_reader(py, &self.part, &key, file)
+            }
+
+            /// Returns the value of ``key`` as a binary file object, a ``ValueReader``, or None for a
+            /// missing key. Not in plyvel.
+            fn get_reader(
+                &self,
+                py: Python<'_>,
+                key: crate::arguments::BytesLike<'_>,
+            ) -> PyResult<Option<crate::streamed::ValueReader>> {
+                crate::streamed::get_reader(py, &self.part, &key)
+            }
+
+            /// Returns the value of ``key``, and the time at which its pair expires, in seconds since
+            /// 1970 like ``time.time()``, or None if it does not expire. Returns None for a missing key.
+            /// Not in plyvel.
+            fn get_with_expiry<'py>(
+                &self,
+                py: Python<'py>,
+                key: crate::arguments::BytesLike<'_>,
+            ) -> PyResult<Option<(Bound<'py, pyo3::types::PyBytes>, Option<f64>)>> {
+                let found = self.part.find_with_expiry(py, &key)?;
+                Ok(found.map(|(value, expires)| {
+                    (pyo3::types::PyBytes::new(py, &value), expires)
+                }))
             }
 
             /// Returns the keys and values as a ``collections.abc.MutableMapping``. Iteration gives

@@ -34,6 +34,8 @@ pub fn to_dict<'py>(py: Python<'py>, metrics: &Metrics) -> PyResult<Bound<'py, P
         compaction_bytes
         compaction_read_bytes rest_compactions rest_bytes debt_bytes slowed_us yielded_us stalled_us
         snapshots frozen_memtables
+        operands_merged long_chains expired expired_files filtered callback_problems
+        callback_problem live_bytes value_bytes value_live_bytes value_files format_version
         last_seqno table_bytes table_files hints hint_jumps scrub_bytes scrub_rounds scrub_problems
         scrub_problem listener_panics events_lost log_file_lines_lost status_file_failures);
     dict.set_item("write_amplification", metrics.write_amplification())?;

@@ -19,13 +19,6 @@ use crate::arguments::BytesLike;
 use crate::merge::Ttl;
 use crate::store::Store;
 
-/// Returns the write options for plyvel's `sync`. Without `sync`, the database's option
-/// `durability` decides.
-#[inline]
-pub fn write_options(sync: bool) -> WriteOptions {
-    if sync { WriteOptions::SYNC } else { WriteOptions::default() }
-}
-
 /// Returns a mapping's exception for a missing key.
 pub fn no_key(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())
@@ -73,8 +66,9 @@ impl Part {
         &self.root
     }
 
+    /// Returns a key of the part as the store has it.
     #[inline]
-    fn key<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn key<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
         match self.root.is_empty() {
             true => Cow::Borrowed(key),
             false => Cow::Owned([&self.root, key].concat()),
@@ -156,26 +150,32 @@ impl Part {
         key: &[u8],
         value: &[u8],
         ttl: Option<Ttl>,
-        sync: bool,
+        options: &WriteOptions,
     ) -> PyResult<()> {
         if ttl.is_some() {
             let mut batch = Batch::new();
             self.add_put(&mut batch, key, value, ttl);
-            return self.store.run(py, |db| db.write_with(&batch, &write_options(sync)));
+            return self.store.run(py, |db| db.write_with(&batch, options));
         }
-        let (key, options) = (self.key(key), write_options(sync));
+        let key = self.key(key);
         match &self.keyspace {
-            None => self.store.run(py, |db| db.put_with(&*key, value, &options)),
-            Some(keyspace) => self.store.run(py, |_| keyspace.put_with(&*key, value, &options)),
+            None => self.store.run(py, |db| db.put_with(&*key, value, options)),
+            Some(keyspace) => self.store.run(py, |_| keyspace.put_with(&*key, value, options)),
         }
     }
 
     /// Merges `operand` into the value of `key`.
-    pub fn merge(&self, py: Python<'_>, key: &[u8], operand: &[u8], sync: bool) -> PyResult<()> {
+    pub fn merge(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+        operand: &[u8],
+        options: &WriteOptions,
+    ) -> PyResult<()> {
         self.store.run(py, |db| {
             let mut batch = Batch::new();
             self.add_merge(&mut batch, key, operand);
-            db.write_with(&batch, &write_options(sync))
+            db.write_with(&batch, options)
         })
     }
 
@@ -191,22 +191,30 @@ impl Part {
     /// Returns the time at which the pair of `key` expires, in seconds since 1970, or raises
     /// `KeyError`.
     pub fn expiry(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-        let given = key.extract::<BytesLike<'_>>()?;
-        let whole = self.key(&given);
+        let found = self.find_with_expiry(py, &key.extract::<BytesLike<'_>>()?)?;
+        found.map(|(_, expires)| expires).ok_or_else(|| no_key(key))
+    }
+
+    /// Returns the value of `key`, and the time at which its pair expires, in seconds since 1970.
+    pub fn find_with_expiry(
+        &self,
+        py: Python<'_>,
+        key: &[u8],
+    ) -> PyResult<Option<(Slice, Option<f64>)>> {
+        let key = self.key(key);
         let found = match &self.keyspace {
-            None => self.store.run(py, |db| db.get_with_expiry(&*whole)),
-            Some(keyspace) => self.store.run(py, |_| keyspace.get_with_expiry(&*whole)),
+            None => self.store.run(py, |db| db.get_with_expiry(&*key)),
+            Some(keyspace) => self.store.run(py, |_| keyspace.get_with_expiry(&*key)),
         };
-        let (_, expires_ms) = found?.ok_or_else(|| no_key(key))?;
-        Ok(expires_ms.map(|ms| ms as f64 / 1000.0))
+        Ok(found?.map(|(value, ms)| (value, ms.map(|ms| ms as f64 / 1000.0))))
     }
 
     /// Deletes `key`.
-    pub fn delete(&self, py: Python<'_>, key: &[u8], sync: bool) -> PyResult<()> {
-        let (key, options) = (self.key(key), write_options(sync));
+    pub fn delete(&self, py: Python<'_>, key: &[u8], options: &WriteOptions) -> PyResult<()> {
+        let key = self.key(key);
         match &self.keyspace {
-            None => self.store.run(py, |db| db.delete_with(&*key, &options)),
-            Some(keyspace) => self.store.run(py, |_| keyspace.delete_with(&*key, &options)),
+            None => self.store.run(py, |db| db.delete_with(&*key, options)),
+            Some(keyspace) => self.store.run(py, |_| keyspace.delete_with(&*key, options)),
         }
     }
 
@@ -227,11 +235,11 @@ impl Part {
         py: Python<'_>,
         start: &[u8],
         stop: &[u8],
-        sync: bool,
+        options: &WriteOptions,
     ) -> PyResult<()> {
         let mut batch = Batch::new();
         self.add_delete_range(&mut batch, start, stop);
-        self.store.run(py, |db| db.write_with(&batch, &write_options(sync)))
+        self.store.run(py, |db| db.write_with(&batch, options))
     }
 
     /// Adds a put to a batch.
@@ -346,7 +354,10 @@ macro_rules! part_methods {
 
             /// See ``DB.put``.
             #[inline]
-            #[pyo3(signature = (key, value, *, ttl=None, sync=false))]
+            #[allow(clippy::too_many_arguments)]
+            #[pyo3(
+                signature = (key, value, *, ttl=None, sync=false, durability=None, timeout=None)
+            )]
             fn put(
                 &self,
                 py: Python<'_>,
@@ -354,20 +365,26 @@ macro_rules! part_methods {
                 value: crate::arguments::BytesLike<'_>,
                 ttl: Option<crate::merge::Ttl>,
                 sync: bool,
+                durability: Option<crate::writing::Kept>,
+                timeout: Option<crate::merge::Ttl>,
             ) -> PyResult<()> {
-                self.part.put(py, &key, &value, ttl, sync)
+                let options = crate::writing::write_options(sync, durability, timeout)?;
+                self.part.put(py, &key, &value, ttl, &options)
             }
 
             /// See ``DB.merge``.
-            #[pyo3(signature = (key, operand, *, sync=false))]
+            #[pyo3(signature = (key, operand, *, sync=false, durability=None, timeout=None))]
             fn merge(
                 &self,
                 py: Python<'_>,
                 key: crate::arguments::BytesLike<'_>,
                 operand: crate::arguments::BytesLike<'_>,
                 sync: bool,
+                durability: Option<crate::writing::Kept>,
+                timeout: Option<crate::merge::Ttl>,
             ) -> PyResult<()> {
-                self.part.merge(py, &key, &operand, sync)
+                let options = crate::writing::write_options(sync, durability, timeout)?;
+                self.part.merge(py, &key, &operand, &options)
             }
 
             /// See ``DB.touch``.
@@ -386,25 +403,30 @@ macro_rules! part_methods {
             }
 
             /// See ``DB.delete``.
-            #[pyo3(signature = (key, *, sync=false))]
+            #[pyo3(signature = (key, *, sync=false, durability=None, timeout=None))]
             fn delete(
                 &self,
                 py: Python<'_>,
                 key: crate::arguments::BytesLike<'_>,
                 sync: bool,
+                durability: Option<crate::writing::Kept>,
+                timeout: Option<crate::merge::Ttl>,
             ) -> PyResult<()> {
-                self.part.delete(py, &key, sync)
+                let options = crate::writing::write_options(sync, durability, timeout)?;
+                self.part.delete(py, &key, &options)
             }
 
             /// See ``DB.write_batch``. The operations are on these keys, unless they name another
             /// keyspace.
-            #[pyo3(signature = (*, transaction=false, sync=false))]
+            #[pyo3(signature = (*, transaction=false, sync=false, durability=None))]
             fn write_batch(
                 &self,
                 transaction: bool,
                 sync: bool,
+                durability: Option<crate::writing::Kept>,
             ) -> PyResult<crate::batch::WriteBatch> {
-                crate::batch::make(&self.part, transaction, crate::part::write_options(sync))
+                let options = crate::writing::write_options(sync, durability, None)?;
+                crate::batch::make(&self.part, transaction, options)
             }
 
             /// See ``DB.iterator``.
@@ -457,7 +479,7 @@ macro_rules! part_methods {
                 key: crate::arguments::BytesLike<'_>,
                 value: crate::arguments::BytesLike<'_>,
             ) -> PyResult<()> {
-                self.part.put(py, &key, &value, None, false)
+                self.part.put(py, &key, &value, None, &esker::WriteOptions::default())
             }
 
             fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {

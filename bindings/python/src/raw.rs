@@ -124,6 +124,12 @@ impl RawIterator {
         self.here(py, |cursor| Ok(PyBytes::new(py, cursor.value())))
     }
 
+    /// Returns the time at which the current pair expires, in seconds since 1970, or None if it does
+    /// not expire. Raises IteratorInvalidError if the iterator is not at a key. Not in plyvel.
+    fn expiry(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        self.here(py, |cursor| Ok(cursor.expires_ms().map(|ms| ms as f64 / 1000.0)))
+    }
+
     /// Returns the current pair. Raises IteratorInvalidError if the iterator is not at a key.
     fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         self.here(py, |cursor| {

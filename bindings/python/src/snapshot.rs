@@ -99,6 +99,13 @@ impl Snapshot {
         Ok(self.value(py, &key, true)?.is_some())
     }
 
+    /// The position of the snapshot in the change feed: the sequence number of the last operation that
+    /// it shows. Not in plyvel.
+    #[getter]
+    fn position(&self) -> PyResult<u64> {
+        Ok(self.held()?.seqno())
+    }
+
     /// Returns an iterator over the pairs of the snapshot. Takes the arguments of ``DB.iterator``.
     #[pyo3(
         signature = (**arguments),

@@ -22,6 +22,7 @@ use crate::keyspace::Keyspace;
 use crate::merge::Ttl;
 use crate::part;
 use crate::store::Store;
+use crate::writing::{Kept, durability_of};
 
 const COMMITTED: &str = "was committed";
 const ROLLED_BACK: &str = "was rolled back";
@@ -156,6 +157,7 @@ impl Drop for Held {
 
 /// Parses the keyword arguments of `transaction()`.
 fn options_of(given: Option<&Bound<'_, PyDict>>) -> PyResult<TransactionOptions> {
+    let (mut sync, mut durability) = (false, None);
     let mut options = TransactionOptions::default();
     for (name, value) in given.into_iter().flatten() {
         let name = name.extract::<Cow<'_, str>>()?;
@@ -175,8 +177,10 @@ fn options_of(given: Option<&Bound<'_, PyDict>>) -> PyResult<TransactionOptions>
                 options = options.lock_timeout_ms(value.extract().map_err(wrong)?);
             }
             "sync" => {
-                let sync = part::write_options(value.is_truthy()?);
-                options = options.durability(sync.durability);
+                sync = value.is_truthy()?;
+            }
+            "durability" => {
+                durability = value.extract::<Option<Kept>>().map_err(wrong)?;
             }
             other => {
                 let message = format!("transaction() has no argument '{other}'");
@@ -184,7 +188,7 @@ fn options_of(given: Option<&Bound<'_, PyDict>>) -> PyResult<TransactionOptions>
             }
         }
     }
-    Ok(options)
+    Ok(options.durability(durability_of(sync, durability)?))
 }
 
 /// Returns the position of a word among the two that are allowed.

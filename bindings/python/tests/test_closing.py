@@ -1,6 +1,7 @@
 """Calls on closed objects raise RuntimeError, for every class and thread; none crashes or hangs."""
 
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -43,6 +44,14 @@ def everything_of(db):
         "db.checkpoint": lambda: db.checkpoint("never-made"),
         "db.option": lambda: db.option("policy"),
         "db.set_option": lambda: db.set_option("fan_out", 4),
+        "db.set_options": lambda: db.set_options(fan_out=4),
+        "db.compact_all": db.compact_all,
+        "db.wait_idle": db.wait_idle,
+        "db.tables": db.tables,
+        "db.path": lambda: db.path,
+        "db.applied_position": db.applied_position,
+        "db.change_writer": lambda: db.change_writer(io.BytesIO()),
+        "db.applier": lambda: db.applier(io.BytesIO()),
         "part.snapshot": part.snapshot,
         "part.write_batch": part.write_batch,
         "batch.write": batch.write,
@@ -51,10 +60,12 @@ def everything_of(db):
         "batch.delete": lambda: batch.delete(key),
         "batch.append": lambda: batch.append(batch),
         "batch.approximate_size": batch.approximate_size,
+        "batch.count": batch.count,
         "batch.__enter__": batch.__enter__,
         "snapshot.iterator": snapshot.iterator,
         "snapshot.raw_iterator": snapshot.raw_iterator,
         "snapshot.get": lambda: snapshot.get(key),
+        "snapshot.position": lambda: snapshot.position,
         "snapshot[]": lambda: snapshot[key],
         "len(keys)": lambda: len(db.keys()),
         "db.keyspace": lambda: db.keyspace("other"),
@@ -67,6 +78,7 @@ def everything_of(db):
         "keyspace.snapshot": keyspace.snapshot,
         "keyspace.compact_range": keyspace.compact_range,
         "keyspace.size_bytes": keyspace.size_bytes,
+        "keyspace.approximate_size": lambda: keyspace.approximate_size(key, value),
         "keyspace.clear": keyspace.clear,
         "keyspace.get_many": lambda: keyspace.get_many([key]),
         "keyspace.delete_range": lambda: keyspace.delete_range(key, value),
@@ -105,6 +117,9 @@ def everything_of(db):
         calls[f"{name}[]"] = lambda whole=whole: whole[key]
         calls[f"{name} in"] = lambda whole=whole: key in whole
         calls[f"{name} iter"] = lambda whole=whole: list(whole)
+        calls[f"{name}.get_with_expiry"] = lambda whole=whole: whole.get_with_expiry(key)
+        calls[f"{name}.get_reader"] = lambda whole=whole: whole.get_reader(key)
+        calls[f"{name}.put_reader"] = lambda whole=whole: whole.put_reader(key, io.BytesIO(value))
     walks = {"steps": steps, "of_snapshot": of_snapshot, "of_transaction": of_transaction}
     for name, walk in walks.items():
         calls[f"next({name})"] = walk.__next__
@@ -113,7 +128,9 @@ def everything_of(db):
         calls[f"{name}.seek_to_start"] = walk.seek_to_start
         calls[f"{name}.seek_to_stop"] = walk.seek_to_stop
     for name, walk in {"raw": raw, "raw_of_snapshot": raw_of_snapshot}.items():
-        for method in ("valid", "seek_to_first", "seek_to_last", "next", "prev", "key", "value", "item"):
+        for method in (
+            "valid", "seek_to_first", "seek_to_last", "next", "prev", "key", "value", "item", "expiry"
+        ):
             calls[f"{name}.{method}"] = getattr(walk, method)
         calls[f"{name}.seek"] = lambda walk=walk: walk.seek(key)
     return calls, (batch, snapshot, steps, raw, of_snapshot, raw_of_snapshot, of_transaction)
@@ -253,10 +270,11 @@ def test_program_may_exit_with_open_objects(place):
 def test_database_is_closed_in_forked_child(place):
     output = python(
         """
-        import os, sys, esker
+        import io, os, sys, esker
         db = esker.DB(sys.argv[1], create_if_missing=True)
         db[b"k"] = b"v"
-        steps = db.iterator()
+        steps, reader = db.iterator(), db.get_reader(b"k")
+        stream = db.change_writer(io.BytesIO())
         child = os.fork()
         if child == 0:
             for call in (
@@ -265,6 +283,8 @@ def test_database_is_closed_in_forked_child(place):
                 lambda: next(steps),
                 lambda: db.snapshot(),
                 lambda: db.snapshot_with_position(),
+                lambda: reader.read(),
+                lambda: stream.alive(0),
             ):
                 try:
                     call()
@@ -278,6 +298,6 @@ def test_database_is_closed_in_forked_child(place):
         """,
         place,
     )
-    assert output.count("closed") == 5 and "did not raise" not in output
+    assert output.count("closed") == 7 and "did not raise" not in output
     with esker.DB(place) as db:
         assert list(db) == [(b"after", b"x"), (b"k", b"v")]

@@ -55,7 +55,7 @@ with esker.DB('x', policy='leveled', create_if_missing=True, merge='last',
     retry: type[esker.ConflictError] = esker.DeadlockError
     db.transaction(isolation='none')  # type: ignore[arg-type]  # pyright: ignore
     db.put('k', b'v')  # type: ignore[arg-type]  # pyright: ignore
-import array, asyncio
+import array, asyncio, io, shutil, sys
 from pathlib import Path
 from esker import aio, codec
 def keep(key: bytes, value: bytes) -> bool | bytes:
@@ -67,6 +67,21 @@ with esker.DB('y', create_if_missing=True, runtime=runtime, listener=lambda even
     length: int | None = db.get_into(b'k', bytearray(8))
     db.put_array(b'ab', array.array('d', [1, 2]))
     mask: bytes = db.get_array(memoryview(b'ab'), array.array('d', [0, 0]))
+    db.put(b'k', b'v', durability='none', timeout=0.5)
+    db.set_options(policy='leveled', fan_out=10)
+    sizes: list[int] = [table.size_bytes for table in db.tables()]
+    report: list[str] = db.verify(progress=lambda done, total: print(done / total))
+    checked: int = db.verify().bytes
+    repaired: int = esker.repair_db('w').pairs
+    with open('film', 'rb') as film:
+        streamed: int = db.put_reader(b'film', film)
+    reader = db.get_reader(b'film')
+    if reader is not None:
+        with reader, open('copy', 'wb') as out:
+            shutil.copyfileobj(reader, out)
+    position: int | None = db.change_writer(io.BytesIO()).write_next(db.changes(), 0)
+    kinds: list[str] = [item.kind for item in db.applier(sys.stdin.buffer)]
+    db.put(b'k', b'v', durability='always')  # type: ignore[arg-type]  # pyright: ignore
     stall = db.stall()
     if stall is not None:
         cause: str = stall.cause
@@ -99,6 +114,9 @@ async def main() -> None:
         size: int = await db.transact(lambda t: len(t.get(b'k', b'')))
         async with await db.transaction() as t:
             await t.put(b'k', b'v')
+            async with await t.savepoint():
+                await t.delete_range(b'a', b'b')
+        names: list[str] = await db.keyspaces()
         async for pair in db.iterator(prefix=b'k'):
             print(pair)
     async with aio.follow('y') as follower:

@@ -54,7 +54,7 @@ pub enum Op {
 }
 
 /// Content of a store.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     pub backwards: bool,
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,

@@ -39,11 +39,13 @@ from ._errors import (
 from ._esker import (
     DB,
     Ancestor,
+    Applier,
     Backup,
     BackupReport,
     Change,
     ChangeBatch,
     Changes,
+    ChangeWriter,
     Diff,
     Difference,
     Follower,
@@ -65,7 +67,10 @@ from ._esker import (
     SortedFile,
     SortedWriter,
     Stall,
+    StreamItem,
+    TableEntry,
     Transaction,
+    ValueReader,
     WriteBatch,
     destroy_db,
     diff,
@@ -81,17 +86,20 @@ from ._esker import (
     take_perf,
 )
 from ._mapping import Mapping
+from ._reports import RepairReport, VerifyReport
 
 __version__ = _esker.version()
 """The version of the package, such as ``"0.1.0"``."""
 
 __all__ = [
     "Ancestor",
+    "Applier",
     "Backup",
     "BackupReport",
     "BusyError",
     "Change",
     "ChangeBatch",
+    "ChangeWriter",
     "Changes",
     "ConflictError",
     "CorruptionError",
@@ -114,6 +122,7 @@ __all__ = [
     "PrefixedDB",
     "RawIterator",
     "RekeyReport",
+    "RepairReport",
     "Runtime",
     "Savepoint",
     "Slot",
@@ -122,7 +131,11 @@ __all__ = [
     "SortedFile",
     "SortedWriter",
     "Stall",
+    "StreamItem",
+    "TableEntry",
     "Transaction",
+    "ValueReader",
+    "VerifyReport",
     "WriteBatch",
     "destroy_db",
     "diff",

@@ -30,15 +30,26 @@ import contextlib
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from collections.abc import AsyncIterator, Callable, Iterable
 from os import PathLike
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import esker
+
+from ._aio import (
+    WAIT_MAX,
+    Changes,
+    Exc,
+    Iterator,
+    Object,
+    Reads,
+    Slot,
+    Source,
+    Threads,
+    ValueReader,
+    WriteBatch,
+)
+from ._aio_transactions import Savepoint, Transaction
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -49,185 +60,110 @@ __all__ = [
     "Follower",
     "Iterator",
     "Keyspace",
+    "Savepoint",
     "Slot",
     "Snapshot",
     "Transaction",
+    "ValueReader",
     "WriteBatch",
     "follow",
     "open",
 ]
 
 _T = TypeVar("_T")
-_Exc = type[BaseException] | BaseException | TracebackType | None
-_CHUNK_MAX = 1024
-_WAIT_MAX = 0.1  # seconds that a thread waits after its caller was cancelled
+_Name = str | bytes | PathLike[str]
+_Durability = Literal["none", "buffered", "sync"] | None
 
 
-class _Threads:
-    """The threads of a database."""
-
-    def __init__(self, count: int) -> None:
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix="esker")
-        self._has_ended = False
-
-    def _check(self) -> None:
-        if self._has_ended:
-            raise RuntimeError("the database or transaction is closed")
-
-    async def run(self, call: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """Makes a call on a thread, and waits for it."""
-
-        def made() -> _T:
-            try:
-                return call(*arguments, **named)
-            except StopIteration as error:  # a future cannot raise it
-                raise RuntimeError("the function raised StopIteration") from error
-
-        self._check()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, made)
-
-    async def finish(self, call: Callable[[], object]) -> None:
-        """Makes a call on a thread, and waits for its end also when cancelled meanwhile."""
-        self._check()
-        future = self._pool.submit(call)
-        waiting = asyncio.ensure_future(asyncio.wrap_future(future))
-        try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            await asyncio.wait({waiting})
-            raise
-
-    def has_ended(self) -> bool:
-        return self._has_ended
-
-    def end(self) -> None:
-        """Ends the threads after their calls. Later calls raise RuntimeError."""
-        self._has_ended = True
-        self._pool.shutdown(wait=False)
-
-
-class Iterator(Generic[_T]):
-    """An asynchronous iterator, which reads ahead in chunks; ``aclose()`` ends it early."""
-
-    def __init__(self, threads: _Threads, make: Callable[[], esker.Iterator[_T]]) -> None:
-        self._threads = threads
-        self._make = make
-        self._source: esker.Iterator[_T] | None = None
-        self._chunk: list[_T] = []
-        self._size = 16
-        self._is_closed = False
-        self._lock = threading.Lock()
-
-    def _fetch(self) -> list[_T]:
-        with self._lock:
-            if self._is_closed:
-                return []
-            if self._source is None:
-                self._source = self._make()
-            chunk = list(islice(self._source, self._size))
-            if len(chunk) < self._size:
-                self._source.close()
-                self._is_closed = True
-            self._size = min(2 * self._size, _CHUNK_MAX)
-            chunk.reverse()
-            return chunk
-
-    def _close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            if self._source is not None:
-                self._source.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> _T:
-        if not self._chunk:
-            try:
-                self._chunk = await self._threads.run(self._fetch)
-            except asyncio.CancelledError:
-                # Pairs of a fetch that goes on would be lost, so the iteration ends here.
-                self._is_closed = True
-                raise
-        if not self._chunk:
-            raise StopAsyncIteration
-        return self._chunk.pop()
-
-    async def aclose(self) -> None:
-        """Ends the iteration and releases what it holds."""
-        self._chunk = []
-        await self._threads.finish(self._close)
-
-
-class _Object:
-    """An object of the plain interface, and the threads that make its calls."""
-
-    def __init__(self, threads: _Threads, plain: Any) -> None:
-        self._threads = threads
-        self._plain = plain
-
-    def __repr__(self) -> str:
-        return f"<esker.aio of {self._plain!r}>"
-
-
-class _Reads(_Object):
-    async def get(self, key: Buffer, default: Any = None, **options: Any) -> Any:
-        """See ``esker.DB.get``."""
-        return await self._threads.run(self._plain.get, key, default, **options)
-
-    async def get_many(self, keys: Sequence[Buffer]) -> list[bytes | None]:
-        """See ``esker.DB.get_many``."""
-        return await self._threads.run(self._plain.get_many, keys)
-
-    def iterator(self, **arguments: Any) -> Iterator[Any]:
-        """Returns an asynchronous iterator. Takes the arguments of ``esker.DB.iterator``."""
-        return Iterator(self._threads, lambda: self._plain.iterator(**arguments))
-
-    def __aiter__(self) -> Iterator[tuple[bytes, bytes]]:
-        return self.iterator()
-
-
-class WriteBatch(_Object):
-    """A batch: operations are added at once, without a thread, and written by ``write``.
-
-    As an ``async with`` block, it is written at the end, and not at all if the block raised.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("put", "merge", "delete", "delete_range", "clear", "append"):
-            return getattr(self._plain, name)
-        raise AttributeError(name)
-
-    async def write(self, *, timeout: float | None = None) -> None:
-        """See ``esker.WriteBatch.write``."""
-        await self._threads.run(self._plain.write, timeout=timeout)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: _Exc) -> None:
-        if exception[0] is None:
-            await self.write()
-
-
-class _Writes(_Reads):
+class _Writes(Reads):
     async def put(
-        self, key: Buffer, value: Buffer, *, ttl: float | None = None, sync: bool = False
+        self,
+        key: Buffer,
+        value: Buffer,
+        *,
+        ttl: float | None = None,
+        sync: bool = False,
+        durability: _Durability = None,
+        timeout: float | None = None,
     ) -> None:
         """See ``esker.DB.put``."""
-        await self._threads.run(self._plain.put, key, value, ttl=ttl, sync=sync)
+        how = _how(sync, durability, timeout)
+        await self._threads.run(self._plain.put, key, value, ttl=ttl, **how)
 
-    async def merge(self, key: Buffer, operand: Buffer, *, sync: bool = False) -> None:
+    async def merge(
+        self,
+        key: Buffer,
+        operand: Buffer,
+        *,
+        sync: bool = False,
+        durability: _Durability = None,
+        timeout: float | None = None,
+    ) -> None:
         """See ``esker.DB.merge``."""
-        await self._threads.run(self._plain.merge, key, operand, sync=sync)
+        how = _how(sync, durability, timeout)
+        await self._threads.run(self._plain.merge, key, operand, **how)
 
-    async def delete(self, key: Buffer, *, sync: bool = False) -> None:
+    async def delete(
+        self,
+        key: Buffer,
+        *,
+        sync: bool = False,
+        durability: _Durability = None,
+        timeout: float | None = None,
+    ) -> None:
         """See ``esker.DB.delete``."""
-        await self._threads.run(self._plain.delete, key, sync=sync)
+        await self._threads.run(self._plain.delete, key, **_how(sync, durability, timeout))
 
-    async def delete_range(self, start: Buffer, stop: Buffer, *, sync: bool = False) -> None:
+    async def delete_range(
+        self,
+        start: Buffer,
+        stop: Buffer,
+        *,
+        sync: bool = False,
+        durability: _Durability = None,
+        timeout: float | None = None,
+    ) -> None:
         """See ``esker.DB.delete_range``."""
-        await self._threads.run(self._plain.delete_range, start, stop, sync=sync)
+        how = _how(sync, durability, timeout)
+        await self._threads.run(self._plain.delete_range, start, stop, **how)
+
+    async def expiry(self, key: Buffer) -> float | None:
+        """See ``esker.DB.expiry``."""
+        return await self._threads.run(self._plain.expiry, key)
+
+    async def get_with_expiry(self, key: Buffer) -> tuple[bytes, float | None] | None:
+        """See ``esker.DB.get_with_expiry``."""
+        return await self._threads.run(self._plain.get_with_expiry, key)
+
+    async def get_into(self, key: Buffer, buffer: Buffer) -> int | None:
+        """See ``esker.DB.get_into``. ``buffer`` must not be used before the call has ended."""
+        return await self._threads.run(self._plain.get_into, key, buffer)
+
+    async def put_array(
+        self,
+        keys: Buffer,
+        values: Buffer,
+        *,
+        sync: bool = False,
+        durability: _Durability = None,
+        timeout: float | None = None,
+    ) -> None:
+        """See ``esker.DB.put_array``."""
+        how = _how(sync, durability, timeout)
+        await self._threads.run(self._plain.put_array, keys, values, **how)
+
+    async def get_array(self, keys: Buffer, values: Buffer) -> bytes:
+        """See ``esker.DB.get_array``. ``values`` must not be used before the call has ended."""
+        return await self._threads.run(self._plain.get_array, keys, values)
+
+    async def put_reader(self, key: Buffer, file: Source) -> int:
+        """See ``esker.DB.put_reader``. A thread reads the file."""
+        return await self._threads.run(self._plain.put_reader, key, file)
+
+    async def get_reader(self, key: Buffer) -> ValueReader | None:
+        """See ``esker.DB.get_reader``."""
+        plain = await self._threads.run(self._plain.get_reader, key)
+        return None if plain is None else ValueReader(self._threads, plain)
 
     async def touch(self, key: Buffer, ttl: float | None) -> bool:
         """See ``esker.DB.touch``."""
@@ -241,9 +177,10 @@ class _Writes(_Reads):
         """See ``esker.DB.update``."""
         await self._threads.run(self._plain.update, pairs)
 
-    def write_batch(self, *, sync: bool = False) -> WriteBatch:
+    def write_batch(self, *, sync: bool = False, durability: _Durability = None) -> WriteBatch:
         """Creates an empty batch; see ``WriteBatch``."""
-        return WriteBatch(self._threads, self._plain.write_batch(transaction=True, sync=sync))
+        batch = self._plain.write_batch(transaction=True, sync=sync, durability=durability)
+        return WriteBatch(self._threads, batch)
 
     async def snapshot(self) -> Snapshot:
         """Creates a snapshot: ``async with await db.snapshot() as snapshot``."""
@@ -255,10 +192,9 @@ class _Writes(_Reads):
         """See ``esker.DB.compact_range``."""
         await self._threads.run(self._plain.compact_range, start=start, stop=stop)
 
-
     async def ingest(
         self,
-        files: Iterable[str | bytes | PathLike[str]],
+        files: Iterable[_Name],
         *,
         copy: bool = False,
         verify: bool = True,
@@ -271,92 +207,18 @@ class _Writes(_Reads):
         return await self._threads.run(self._plain.bulk_load, pairs)
 
 
-class Changes:
-    """A change feed; see ``esker.Changes``. Its waits run on a thread of its own.
+def _how(sync: bool, durability: _Durability, timeout: float | None) -> dict[str, Any]:
+    return {"sync": sync, "durability": durability, "timeout": timeout}
 
-    ``async for`` gives the batches up to the present, ``wait`` the next one. A batch that a cancelled
-    wait has read is the next one's.
-    """
 
-    def __init__(self, plain: esker.Changes) -> None:
-        self._threads = _Threads(1)
-        self._plain = plain
-        self._read: deque[esker.ChangeBatch] = deque()
-        self._position = plain.position
+class Snapshot(Reads):
+    """See ``esker.Snapshot``."""
 
     @property
     def position(self) -> int:
-        """The sequence number of the last batch of which all parts were returned."""
-        return self._position
-
-    def _fetch(self, longest: float) -> None:
-        if not self._read:
-            batch = self._plain.wait(longest)
-            if batch is not None:
-                self._read.append(batch)
-
-    async def wait(self, timeout: float | None = None) -> esker.ChangeBatch | None:
-        """See ``esker.Changes.wait``."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = _WAIT_MAX if end is None else max(0.0, end - time.monotonic())
-            await self._threads.run(self._fetch, min(left, _WAIT_MAX))
-            if self._read:
-                batch = self._read.popleft()
-                if not batch.continues:
-                    self._position = batch.sequence
-                return batch
-            if left == 0:
-                return None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> esker.ChangeBatch:
-        batch = await self.wait(0)
-        if batch is None:
-            raise StopAsyncIteration
-        return batch
-
-    async def aclose(self) -> None:
-        """Ends the thread of the feed. Later calls raise RuntimeError."""
-        self._threads.end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exception: _Exc) -> None:
-        await self.aclose()
-
-
-class Slot(_Object):
-    """See ``esker.Slot``."""
-
-    @property
-    def name(self) -> str:
-        """The name of the slot."""
-        name: str = self._plain.name
-        return name
-
-    async def position(self) -> int:
-        """See ``esker.Slot.position``."""
-        return await self._threads.run(lambda: int(self._plain.position))
-
-    async def changes(self) -> Changes:
-        """Returns the changes after the confirmed position, as ``Changes``."""
-        return Changes(await self._threads.run(self._plain.changes))
-
-    async def confirm(self, position: int) -> None:
-        """See ``esker.Slot.confirm``."""
-        await self._threads.run(self._plain.confirm, position)
-
-    async def drop(self) -> None:
-        """See ``esker.Slot.drop``."""
-        await self._threads.run(self._plain.drop)
-
-
-class Snapshot(_Reads):
-    """See ``esker.Snapshot``."""
+        """The position of the snapshot in the change feed."""
+        position: int = self._plain.position
+        return position
 
     def keyspace(self, keyspace: Keyspace) -> Snapshot:
         """Returns a snapshot of the same moment that shows ``keyspace``."""
@@ -369,7 +231,7 @@ class Snapshot(_Reads):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_exception: _Exc) -> None:
+    async def __aexit__(self, *_exception: Exc) -> None:
         await self.aclose()
 
 
@@ -382,74 +244,18 @@ class Keyspace(_Writes):
         plain: esker.Keyspace = self._plain
         return plain
 
+    @property
+    def name(self) -> str:
+        """The name of the keyspace."""
+        return self.sync.name
 
-class Transaction(_Object):
-    """See ``esker.Transaction``. Committed at the end of an ``async with`` block.
+    async def size_bytes(self) -> int:
+        """See ``esker.Keyspace.size_bytes``."""
+        return await self._threads.run(self._plain.size_bytes)
 
-    An exception of the block, also a cancellation, rolls it back. Its calls run on a thread of its
-    own, one after the other.
-    """
-
-    async def get(
-        self, key: Buffer, default: Any = None, *, keyspace: Keyspace | None = None
-    ) -> Any:
-        """See ``esker.Transaction.get``."""
-        return await self._threads.run(self._plain.get, key, default, keyspace=_plain(keyspace))
-
-    async def get_for_update(
-        self, key: Buffer, default: Any = None, *, keyspace: Keyspace | None = None
-    ) -> Any:
-        """See ``esker.Transaction.get_for_update``."""
-        call = self._plain.get_for_update
-        return await self._threads.run(call, key, default, keyspace=_plain(keyspace))
-
-    async def put(
-        self,
-        key: Buffer,
-        value: Buffer,
-        *,
-        ttl: float | None = None,
-        keyspace: Keyspace | None = None,
-    ) -> None:
-        """See ``esker.Transaction.put``."""
-        await self._threads.run(self._plain.put, key, value, ttl=ttl, keyspace=_plain(keyspace))
-
-    async def merge(
-        self, key: Buffer, operand: Buffer, *, keyspace: Keyspace | None = None
-    ) -> None:
-        """See ``esker.Transaction.merge``."""
-        await self._threads.run(self._plain.merge, key, operand, keyspace=_plain(keyspace))
-
-    async def delete(self, key: Buffer, *, keyspace: Keyspace | None = None) -> None:
-        """See ``esker.Transaction.delete``."""
-        await self._threads.run(self._plain.delete, key, keyspace=_plain(keyspace))
-
-    def iterator(self, *, keyspace: Keyspace | None = None, **arguments: Any) -> Iterator[Any]:
-        """See ``esker.Transaction.iterator``."""
-        arguments["keyspace"] = _plain(keyspace)
-        return Iterator(self._threads, lambda: self._plain.iterator(**arguments))
-
-    async def commit(self) -> None:
-        """See ``esker.Transaction.commit``."""
-        await self._threads.run(self._plain.commit)
-
-    async def rollback(self) -> None:
-        """See ``esker.Transaction.rollback``."""
-        await self._threads.finish(self._plain.rollback)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: _Exc) -> None:
-        # Waits for a call of the block that still runs on its thread.
-        try:
-            await self._threads.finish(lambda: self._plain.__exit__(*exception))
-        finally:
-            self._threads.end()
-
-
-def _plain(keyspace: Keyspace | None) -> esker.Keyspace | None:
-    return None if keyspace is None else keyspace.sync
+    async def clear(self) -> None:
+        """See ``esker.Keyspace.clear``."""
+        await self._threads.run(self._plain.clear)
 
 
 class DB(_Writes):
@@ -466,12 +272,41 @@ class DB(_Writes):
         opened = await self._threads.run(self._plain.keyspace, name, **options)
         return Keyspace(self._threads, opened)
 
+    async def find_keyspace(self, name: str) -> Keyspace | None:
+        """See ``esker.DB.find_keyspace``."""
+        found = await self._threads.run(self._plain.find_keyspace, name)
+        return None if found is None else Keyspace(self._threads, found)
+
+    async def keyspaces(self) -> list[str]:
+        """See ``esker.DB.keyspaces``."""
+        return await self._threads.run(self._plain.keyspaces)
+
+    async def rename_keyspace(self, name: str, new_name: str) -> None:
+        """See ``esker.DB.rename_keyspace``."""
+        await self._threads.run(self._plain.rename_keyspace, name, new_name)
+
+    async def drop_keyspace(self, name: str) -> None:
+        """See ``esker.DB.drop_keyspace``."""
+        await self._threads.run(self._plain.drop_keyspace, name)
+
+    async def prepared_transactions(self) -> list[str]:
+        """See ``esker.DB.prepared_transactions``."""
+        return await self._threads.run(self._plain.prepared_transactions)
+
+    async def commit_prepared(self, name: str) -> None:
+        """See ``esker.DB.commit_prepared``."""
+        await self._threads.run(self._plain.commit_prepared, name)
+
+    async def rollback_prepared(self, name: str) -> None:
+        """See ``esker.DB.rollback_prepared``."""
+        await self._threads.run(self._plain.rollback_prepared, name)
+
     async def transaction(self, **options: Any) -> Transaction:
         """Begins a transaction: ``async with await db.transaction() as transaction``."""
         begun = await self._threads.run(self._plain.transaction, **options)
         # A thread of its own: the calls of the holder of a lock never queue behind those that wait
         # for the lock.
-        return Transaction(_Threads(1), begun)
+        return Transaction(Threads(1), begun)
 
     async def transact(self, work: Callable[[esker.Transaction], _T], **options: Any) -> _T:
         """Runs ``work`` on a thread, with a plain transaction, until it commits.
@@ -505,8 +340,36 @@ class DB(_Writes):
         """See ``esker.DB.flush``."""
         await self._threads.run(self._plain.flush)
 
+    async def compact_all(self) -> None:
+        """See ``esker.DB.compact_all``."""
+        await self._threads.run(self._plain.compact_all)
+
+    async def wait_idle(self) -> None:
+        """See ``esker.DB.wait_idle``."""
+        await self._threads.run(self._plain.wait_idle)
+
+    async def tables(self) -> list[esker.TableEntry]:
+        """See ``esker.DB.tables``."""
+        return await self._threads.run(self._plain.tables)
+
+    async def option(self, name: str) -> str:
+        """See ``esker.DB.option``."""
+        return await self._threads.run(self._plain.option, name)
+
+    async def set_options(self, **options: str | int | float | bool | None) -> None:
+        """See ``esker.DB.set_options``."""
+        await self._threads.run(self._plain.set_options, **options)
+
+    async def stall(self) -> esker.Stall | None:
+        """See ``esker.DB.stall``."""
+        return await self._threads.run(self._plain.stall)
+
+    async def applied_position(self) -> tuple[int, int] | None:
+        """See ``esker.DB.applied_position``."""
+        return await self._threads.run(self._plain.applied_position)
+
     async def backup(
-        self, name: str | bytes | PathLike[str], *, take_over: bool = False
+        self, name: _Name, *, take_over: bool = False
     ) -> esker.BackupReport:
         """See ``esker.DB.backup``."""
         return await self._threads.run(self._plain.backup, name, take_over=take_over)
@@ -515,7 +378,7 @@ class DB(_Writes):
         """See ``esker.DB.upgrade_format``."""
         await self._threads.run(self._plain.upgrade_format, to)
 
-    async def checkpoint(self, name: str | bytes | PathLike[str]) -> None:
+    async def checkpoint(self, name: _Name) -> None:
         """See ``esker.DB.checkpoint``."""
         await self._threads.run(self._plain.checkpoint, name)
 
@@ -545,12 +408,12 @@ class DB(_Writes):
         return Snapshot(self._threads, snapshot), position
 
     async def fork(
-        self, name: str | bytes | PathLike[str], *, fork_name: str | None = None
+        self, name: _Name, *, fork_name: str | None = None
     ) -> esker.ForkReport:
         """See ``esker.DB.fork``."""
         return await self._threads.run(self._plain.fork, name, fork_name=fork_name)
 
-    async def verify(self) -> list[str]:
+    async def verify(self) -> esker.VerifyReport:
         """See ``esker.DB.verify``."""
         return await self._threads.run(self._plain.verify)
 
@@ -565,7 +428,7 @@ class DB(_Writes):
             self._threads.end()
 
 
-class Follower(_Object):
+class Follower(Object):
     """See ``follow`` and ``esker.Follower``. Its calls run on a thread of its own, one after the other."""
 
     @property
@@ -576,7 +439,7 @@ class Follower(_Object):
 
     async def db(self) -> DB:
         """Returns the newest view; see ``esker.Follower.db``. ``aclose()`` of it ends its threads."""
-        return DB(_Threads(_thread_count()), await self._threads.run(self._plain.db))
+        return DB(Threads(_thread_count()), await self._threads.run(self._plain.db))
 
     async def catch_up(self) -> int:
         """See ``esker.Follower.catch_up``."""
@@ -590,8 +453,8 @@ class Follower(_Object):
         """See ``esker.Follower.wait_for``. A cancelled wait ends soon on its thread, too."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = _WAIT_MAX if end is None else max(0.0, end - time.monotonic())
-            if await self._threads.run(self._plain.wait_for, position, min(left, _WAIT_MAX)):
+            left = WAIT_MAX if end is None else max(0.0, end - time.monotonic())
+            if await self._threads.run(self._plain.wait_for, position, min(left, WAIT_MAX)):
                 return True
             if left == 0:
                 return False
@@ -602,7 +465,7 @@ class Follower(_Object):
 
     async def promote(self) -> DB:
         """Opens the database for writing; see ``esker.Follower.promote``."""
-        return DB(_Threads(_thread_count()), await self._threads.run(self._plain.promote))
+        return DB(Threads(_thread_count()), await self._threads.run(self._plain.promote))
 
     async def aclose(self) -> None:
         """Closes the follower. Views and promoted databases stay open."""
@@ -621,14 +484,14 @@ class _Cancelled(BaseException):
 
 @contextlib.asynccontextmanager
 async def open(  # noqa: A001
-    name: str | bytes | PathLike[str], *, threads: int | None = None, **options: Any
+    name: _Name, *, threads: int | None = None, **options: Any
 ) -> AsyncIterator[DB]:
     """Opens a database for an ``async with`` block, and closes it at the end of the block.
 
     ``threads`` is the number of threads for its calls: by default four more than the machine has
     cores, at most 8. The other arguments are those of ``esker.DB``.
     """
-    pool = _Threads(threads or _thread_count())
+    pool = Threads(threads or _thread_count())
     try:
         opening = asyncio.ensure_future(pool.run(esker.DB, name, **options))
         try:
@@ -647,9 +510,9 @@ async def open(  # noqa: A001
 
 
 @contextlib.asynccontextmanager
-async def follow(name: str | bytes | PathLike[str], **options: Any) -> AsyncIterator[Follower]:
+async def follow(name: _Name, **options: Any) -> AsyncIterator[Follower]:
     """Follows a database for an ``async with`` block; see ``esker.follow``."""
-    pool = _Threads(1)
+    pool = Threads(1)
     try:
         following = asyncio.ensure_future(pool.run(esker.follow, name, **options))
         try:

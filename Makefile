@@ -1,7 +1,7 @@
 # The front door. Variables: PEERS=no installs no peers; CSV=FILE measures that file too.
 .PHONY: bench bindings results experiments site guard crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
-.PHONY: model followers expiry proof kills feedkills separated powercut mapped soak tsan asan
+.PHONY: model followers expiry stores proof kills feedkills separated powercut mapped soak tsan asan
 .PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-asan go-bench go-module crates
@@ -87,6 +87,9 @@ followers: ## what a slot, its reader and a follower cost a writer, and how far 
 
 expiry: ## the space of a store whose pairs expire, and scans over expired pairs
 	cargo bench --package esker-cli --bench expiry
+
+stores: ## what many stores, and many keyspaces, cost in one process
+	cargo bench --package esker-cli --bench stores
 
 api-pages: ## pages of the C, C++, Node.js and Python interfaces in target/pages; a warning is a failure
 	scripts/api-pages.sh

@@ -44,6 +44,41 @@ fn experiment_is_checked_run_reported_and_compared() {
 }
 
 #[test]
+fn trend_shows_one_series_of_several_records() {
+    let dir = TestDir::new();
+    let text = TEXT.replace("repetitions = 1", "repetitions = 2");
+    let other = text[text.find("[[series]]").unwrap()..].replace("\"fill\"", "\"other\"");
+    dir.file("mine.toml", format!("{text}\n{other}"));
+    dir.ok(&["lab", "run", "mine.toml"]);
+    dir.fails(&["lab", "trend", "mine", "--series", "fill"], 2, "needs two records or more");
+    dir.ok(&["lab", "run", "mine.toml", "--series", "fill"]);
+    let records = ["mine~1", "mine"];
+    dir.fails(&["lab", "trend", "mine~1", "mine"], 2, "\"fill\" (2 records), \"other\" (1 record)");
+    dir.fails(&["lab", "trend", "mine", "nowhere.json"], 4, "nowhere.json");
+    dir.fails(&["lab", "trend", "mine", "mine.toml"], 2, "no record of mine.toml");
+    dir.fails(&["lab", "trend"], 2, "<RECORDS>");
+    let args = |more: &[&'static str]| {
+        [&["lab", "trend", records[0], records[1], "--series", "fill"][..], more].concat()
+    };
+    // What the machine did meanwhile decides whether a row got worse.
+    let ran = dir.run(&args(&[]));
+    assert!(ran.code <= 1 && ran.out.contains("esker : reference"), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("readrandom\n") && ran.out.contains("among 4 rows"), "{}", ran.out);
+    let json: serde_json::Value = serde_json::from_str(&dir.run(&args(&["--json"])).out).unwrap();
+    assert_eq!(json["records"].as_array().map(Vec::len), Some(2), "{json}");
+    assert_eq!((&json["series"], &json["judged_rows"]), (&"fill".into(), &4.into()), "{json}");
+    assert!(dir.run(&args(&["--html", "page.html"])).code <= 1);
+    assert!(std::fs::read_to_string(dir.path("page.html")).unwrap().contains("<svg"));
+    dir.ok(&["lab", "run", "mine.toml", "--set", "compression=lz4"]);
+    let ran = dir.run(&["lab", "trend", "mine~1", "mine", "--series", "fill"]);
+    let difference =
+        "not comparable: records 1 and 2: esker, compression: snappy before, lz4 after";
+    assert!(ran.code == 2 && ran.err.contains(difference), "{}", ran.err);
+    assert!(ran.err.contains("--force"), "{}", ran.err);
+    assert!(dir.run(&["lab", "trend", "mine~1", "mine", "--series", "fill", "--force"]).code <= 1);
+}
+
+#[test]
 fn experiment_errors_name_their_line_and_nothing_runs() {
     let dir = TestDir::new();
     dir.file("bad.toml", TEXT.replace("reference", "nobody").replace("300", "0"));
@@ -368,6 +403,11 @@ fn ycsb_tuning_runs() {
 fn queue_and_bulk_load_run() {
     smallest("queue");
     smallest("bulk-load");
+}
+
+#[test]
+fn mixgraph_runs() {
+    smallest("mixgraph");
 }
 
 /// Runs the series of `speed` that differ from all series tested above; the others take minutes in

@@ -16,6 +16,7 @@ pub mod experiment;
 pub mod lab;
 pub mod measure;
 pub mod mix;
+pub mod preset;
 pub mod record;
 pub mod reference;
 pub mod report;

@@ -11,7 +11,7 @@ use std::sync::RwLock;
 use crate::error::Result;
 use crate::target::{
     Capabilities, Direction, Engine, SortedPairs, StoreOptions, Target, Transaction,
-    TransactionKind, TransactionResult, TransactionWork, VisitPair,
+    TransactionKind, TransactionResult, TransactionWork, VisitPair, Writes,
 };
 use crate::workload::accounts::change_balance;
 
@@ -168,6 +168,21 @@ impl Target for ReferenceStore {
         let mut map = self.write();
         pairs.for_each(|(key, value)| drop(map.insert(key.to_vec(), value.to_vec())));
         Ok(())
+    }
+
+    fn write_many(&self, writes: Writes<'_, '_>, _sync: bool) -> Result<bool> {
+        let mut map = self.write();
+        for (key, value) in writes {
+            match value {
+                Some(value) => drop(map.insert(key.to_vec(), value.to_vec())),
+                None => drop(map.remove(key)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn count(&self) -> Result<u64> {
+        Ok(self.read().len() as u64)
     }
 
     fn stats(&self) -> Option<String> {

@@ -7,6 +7,8 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{LabError, Result};
 
 /// Compression requested of every engine. An engine without it reports so in [`Engine::given`].
@@ -189,6 +191,64 @@ pub type VisitPair<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> bool;
 /// Pairs with strictly ascending keys.
 pub type SortedPairs<'a, 'b> = &'b mut dyn Iterator<Item = (&'a [u8], &'a [u8])>;
 
+/// Writes of a batch: a key with its new value, or `None` to remove the key.
+pub type Writes<'a, 'b> = &'b mut dyn Iterator<Item = (&'a [u8], Option<&'a [u8]>)>;
+
+/// Maximum writes of one batch of an engine that collects a batch in memory.
+pub const BATCH_WRITES_MAX: usize = 100_000;
+
+/// What a log-structured engine counted since its store was opened. A field that the engine does
+/// not count is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LsmCounts {
+    /// Bytes of the tables now.
+    pub table_bytes: Option<u64>,
+    /// Bytes of the files of separated values now.
+    pub blob_bytes: Option<u64>,
+    /// Bytes written by flushes.
+    pub flush_bytes: Option<u64>,
+    /// Bytes written by flushes and compactions.
+    pub written_bytes: Option<u64>,
+    /// Wall time of flushes and compactions in seconds, summed over their threads.
+    pub compaction_seconds: Option<f64>,
+    /// CPU time of flushes and compactions in seconds.
+    pub compaction_cpu_seconds: Option<f64>,
+    /// Bytes of separated values read by compactions.
+    pub blob_read_bytes: Option<u64>,
+    /// Bytes of separated values written by compactions.
+    pub blob_written_bytes: Option<u64>,
+    /// Seconds for which writers waited or were slowed.
+    pub stalled_seconds: Option<f64>,
+    /// Number of these waits.
+    pub stalls: Option<u64>,
+    /// Seconds since the store was opened.
+    pub uptime_seconds: Option<f64>,
+}
+
+impl LsmCounts {
+    /// Returns what was counted since `before`. Sizes and the uptime are those of now.
+    pub fn since(&self, before: &LsmCounts) -> LsmCounts {
+        let whole = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let real = |now: Option<f64>, then: Option<f64>| Some((now? - then?).max(0.0));
+        LsmCounts {
+            table_bytes: self.table_bytes,
+            blob_bytes: self.blob_bytes,
+            flush_bytes: whole(self.flush_bytes, before.flush_bytes),
+            written_bytes: whole(self.written_bytes, before.written_bytes),
+            compaction_seconds: real(self.compaction_seconds, before.compaction_seconds),
+            compaction_cpu_seconds: real(
+                self.compaction_cpu_seconds,
+                before.compaction_cpu_seconds,
+            ),
+            blob_read_bytes: whole(self.blob_read_bytes, before.blob_read_bytes),
+            blob_written_bytes: whole(self.blob_written_bytes, before.blob_written_bytes),
+            stalled_seconds: real(self.stalled_seconds, before.stalled_seconds),
+            stalls: whole(self.stalls, before.stalls),
+            uptime_seconds: self.uptime_seconds,
+        }
+    }
+}
+
 /// Visitor for the results of a multi-get, in the order of the keys.
 pub type VisitMany<'a> = &'a mut dyn FnMut(Option<&[u8]>);
 
@@ -318,8 +378,31 @@ pub trait Target: Send + Sync {
         Err(not_offered("the engine", "bulk load"))
     }
 
+    /// Executes the writes as one transaction or batch, or as batches of [`BATCH_WRITES_MAX`] if
+    /// the engine collects a batch in memory. With `sync`, all of them must survive power loss
+    /// before this returns. Returns false, and writes nothing, if the engine has no batches.
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        let _ = (writes, sync);
+        Ok(false)
+    }
+
+    /// Returns the number of pairs: the engine's own count, or that of a scan.
+    fn count(&self) -> Result<u64> {
+        let mut pairs = 0;
+        self.scan(Direction::Forward, &mut |_, _| {
+            pairs += 1;
+            true
+        })?;
+        Ok(pairs)
+    }
+
     /// Returns the engine's own statistics, if available.
     fn stats(&self) -> Option<String>;
+
+    /// Returns the counts of a log-structured engine, if available.
+    fn lsm(&self) -> Option<LsmCounts> {
+        None
+    }
 
     /// Returns the bytes written through memory maps since the open, by the engine's own count.
     /// They are added to the bytes of write calls. An engine that writes mostly through a map and
@@ -344,6 +427,22 @@ pub fn get_each(
         }
     }
     Ok(())
+}
+
+/// Passes the writes to `batch` in groups of at most [`BATCH_WRITES_MAX`].
+pub fn in_batches<'a>(
+    writes: Writes<'a, '_>,
+    mut batch: impl FnMut(&[(&'a [u8], Option<&'a [u8]>)]) -> Result<()>,
+) -> Result<()> {
+    let mut group: Vec<(&[u8], Option<&[u8]>)> = Vec::new();
+    for write in writes {
+        if group.len() == BATCH_WRITES_MAX {
+            batch(&group)?;
+            group.clear();
+        }
+        group.push(write);
+    }
+    if group.is_empty() { Ok(()) } else { batch(&group) }
 }
 
 /// Returns the error for an operation an engine does not offer.

@@ -394,6 +394,46 @@ fn pairs_after_seek_are_checked() {
 }
 
 #[test]
+fn gets_and_scans_of_a_mix_are_checked() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let tasks = "fillrandom,deleterandom,mixgraph,readseq,fillseq,mixgraph,mixgraph,readseq";
+    for (threads, shared) in [("1", "0"), ("3", "0"), ("3", "1")] {
+        let flags = [
+            ("threads", threads),
+            ("share_operations", shared),
+            ("benchmarks", tasks),
+            ("reads", "3000"),
+            ("histogram", "1"),
+        ];
+        let ran = run(dir.path(), &flags, vec![Box::new(Reference)]);
+        assert_eq!(ran.outcome.exit_code, 0, "{}", ran.messages);
+        let mixes = ran.outcome.record.samples.iter().filter(|s| s.task.starts_with("mixgraph"));
+        for mix in mixes {
+            assert_eq!(mix.operations, if shared == "1" || threads == "1" { 3000 } else { 9000 });
+            let kinds: Vec<(&str, u64)> =
+                mix.kinds.iter().map(|kind| (kind.kind.as_str(), kind.latency.count)).collect();
+            let [("READ", gets), ("UPDATE", puts), ("SCAN", scans)] = kinds[..] else {
+                panic!("{kinds:?}")
+            };
+            assert_eq!(gets + puts + scans, mix.operations);
+            assert!(gets > 5 * puts && puts > 2 * scans, "{kinds:?}");
+            assert!(mix.user_written_bytes > puts * 17 && mix.user_read_bytes > gets, "{mix:?}");
+            assert_eq!(mix.found.is_some(), mix.found_expected.is_some() || threads != "1");
+        }
+    }
+    let flags = [("benchmarks", "fillseq,mixgraph"), ("reads", "3000")];
+    for (fault, message) in [
+        (Fault::WrongValues, "another value than the one written"),
+        (Fault::ShortWalks, "had wrong content"),
+        (Fault::WrongWalks, "had wrong content"),
+    ] {
+        let ran = run(dir.path(), &flags, vec![faulty(fault)]);
+        assert_eq!(ran.outcome.exit_code, 1, "{}", ran.messages);
+        assert!(ran.messages.contains(message), "{}", ran.messages);
+    }
+}
+
+#[test]
 fn seek_finds_first_live_key_after_deleted_keys() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let tasks = "fillseq,readfirst,deleteseq,readfirst,readseq";

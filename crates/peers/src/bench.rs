@@ -173,7 +173,8 @@ pub fn run(
     esker_lab::bench::run_terms(config, &candidates, &trim_memory, out, messages)
 }
 
-fn candidates(list: &str) -> Result<Vec<Candidate>> {
+/// Returns the engines of a list. An engine that is not installed is among them with the reason.
+pub(crate) fn candidates(list: &str) -> Result<Vec<Candidate>> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         let (name, path) = split_spec(entry);

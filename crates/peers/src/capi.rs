@@ -9,12 +9,13 @@ use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Direction, SortedPairs, Target, TransactionKind, TransactionResult, TransactionWork, VisitMany,
-    VisitPair, get_each, not_offered,
+    Direction, LsmCounts, SortedPairs, Target, TransactionKind, TransactionResult, TransactionWork,
+    VisitMany, VisitPair, Writes, get_each, in_batches, not_offered,
 };
 
 use crate::c_functions::{Bytes, Common, Handle, Owned, Pinned, Walker, slice, text_of};
 use crate::rocksdb_bulk::BulkLoader;
+use crate::rocksdb_stats;
 use crate::rocksdb_transactions::{InStore, TransactionApi, Transactions};
 
 /// An open store.
@@ -406,6 +407,41 @@ impl Target for CStore {
     fn bulk_load(&self, pairs: SortedPairs<'_, '_>) -> Result<()> {
         let bulk = self.bulk.as_ref().ok_or_else(|| not_offered(&self.engine, "bulk load"))?;
         bulk.load((&self.common, &self.engine), (self.db, &self.options), pairs)
+    }
+
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        let common = &self.common;
+        let options = if sync { &self.write_sync } else { &self.write };
+        // SAFETY: a new batch, destroyed at the end of this call.
+        let handle = unsafe { (common.writebatch_create)() };
+        let batch = Owned { handle, destroy: common.writebatch_destroy };
+        in_batches(writes, |group| {
+            let mut error: *mut c_char = std::ptr::null_mut();
+            // SAFETY: the batch is alive and copies keys and values; store and options are alive.
+            unsafe {
+                (common.writebatch_clear)(batch.handle);
+                for (key, value) in group {
+                    let (start, len) = (key.as_ptr(), key.len());
+                    match value {
+                        Some(value) => {
+                            let (value, value_len) = (value.as_ptr(), value.len());
+                            (common.writebatch_put)(batch.handle, start, len, value, value_len);
+                        }
+                        None => (common.writebatch_delete)(batch.handle, start, len),
+                    }
+                }
+                (common.write)(self.db, options.handle, batch.handle, &raw mut error);
+            }
+            common.check(&self.engine, error)
+        })?;
+        Ok(true)
+    }
+
+    fn lsm(&self) -> Option<LsmCounts> {
+        if self.stats_property != rocksdb_stats::PROPERTY {
+            return None;
+        }
+        Some(rocksdb_stats::counts(&self.stats()?))
     }
 
     fn stats(&self) -> Option<String> {

@@ -3,17 +3,18 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ::esker::schema::OPTIONS;
 use ::esker::{
-    Concurrency, Db, Durability as EskerDurability, ErrorKind, Keyspace, KeyspaceOptions,
+    Batch, Concurrency, Db, Durability as EskerDurability, ErrorKind, Keyspace, KeyspaceOptions,
     MergeOperator, Options, TransactionOptions, WriteOptions,
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Engine, SortedPairs, StoreOptions, Target, Transaction,
+    Capabilities, Direction, Engine, LsmCounts, SortedPairs, StoreOptions, Target, Transaction,
     TransactionError, TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair,
-    not_offered,
+    Writes, in_batches, not_offered,
 };
 
 /// Esker, in the version linked into this program.
@@ -130,7 +131,8 @@ impl Engine for Esker {
         }
         let db = Db::open(dir, own).map_err(fail)?;
         let synced = WriteOptions::default().durability(Some(EskerDurability::Sync));
-        let store = EskerStore { db, synced, pessimistic: self.pessimistic };
+        let store =
+            EskerStore { db, synced, pessimistic: self.pessimistic, opened: Instant::now() };
         if keyspaces == 0 {
             return Ok(Box::new(store));
         }
@@ -266,6 +268,10 @@ impl Target for ManyKeyspaces {
         self.store.stats()
     }
 
+    fn lsm(&self) -> Option<LsmCounts> {
+        self.store.lsm()
+    }
+
     fn mapped_write_bytes(&self) -> u64 {
         self.store.mapped_write_bytes()
     }
@@ -281,6 +287,7 @@ struct EskerStore {
     db: Db,
     synced: WriteOptions,
     pessimistic: bool,
+    opened: Instant,
 }
 
 /// A transaction. Under its snapshot isolation a commit protects the keys that it writes.
@@ -407,8 +414,37 @@ impl Target for EskerStore {
         self.db.bulk_load(pairs).map(drop).map_err(fail)
     }
 
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        let mut batch = Batch::new();
+        in_batches(writes, |group| {
+            batch.clear();
+            for (key, value) in group {
+                match value {
+                    Some(value) => batch.put(key, value),
+                    None => batch.delete(key),
+                };
+            }
+            let options = if sync { self.synced } else { WriteOptions::default() };
+            self.db.write_with(&batch, &options).map_err(fail)
+        })?;
+        Ok(true)
+    }
+
     fn stats(&self) -> Option<String> {
         Some(self.db.metrics().to_string())
+    }
+
+    fn lsm(&self) -> Option<LsmCounts> {
+        let metrics = self.db.metrics();
+        Some(LsmCounts {
+            table_bytes: Some(metrics.table_bytes),
+            blob_bytes: Some(metrics.value_bytes),
+            flush_bytes: Some(metrics.flush_bytes),
+            written_bytes: Some(metrics.flush_bytes + metrics.compaction_bytes),
+            stalled_seconds: Some((metrics.stalled_us + metrics.slowed_us) as f64 / 1e6),
+            uptime_seconds: Some(self.opened.elapsed().as_secs_f64()),
+            ..LsmCounts::default()
+        })
     }
 
     fn mapped_write_bytes(&self) -> u64 {

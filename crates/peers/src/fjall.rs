@@ -14,7 +14,8 @@ use ::fjall::{
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
     Capabilities, Compression, Direction, Durability, Engine, StoreOptions, Target, Transaction,
-    TransactionError, TransactionKind, TransactionResult, TransactionWork, VisitPair, not_offered,
+    TransactionError, TransactionKind, TransactionResult, TransactionWork, VisitPair, Writes,
+    in_batches, not_offered,
 };
 
 /// fjall, in the version linked into this program.
@@ -242,6 +243,22 @@ impl Target for Store {
         }
         work(&mut Writing(&mut txn, pairs))?;
         txn.commit().map_err(fail)?.map_err(|_| TransactionError::Conflict)
+    }
+
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        let Kind::Plain(db) = &self.db else { return Ok(false) };
+        in_batches(writes, |group| {
+            let mut batch = db.batch();
+            for (key, value) in group {
+                match value {
+                    Some(value) => batch.insert(&self.pairs, *key, *value),
+                    None => batch.remove(&self.pairs, *key),
+                }
+            }
+            batch.commit().map_err(fail)?;
+            self.persisted(sync)
+        })?;
+        Ok(true)
     }
 
     fn stats(&self) -> Option<String> {

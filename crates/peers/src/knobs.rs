@@ -256,7 +256,8 @@ fn of_rows<'a>(engine: &str, rows: impl IntoIterator<Item = &'a Row>) -> KnobTab
 }
 
 /// Returns RocksDB's knobs. Since 8.2 its default block cache has 32 MiB; the installed releases are
-/// newer, the system's is older.
+/// newer, the system's is older. The release of a library with a path is not known: its cache counts as
+/// 8 MiB.
 fn rocksdb(has_path: bool) -> KnobTable {
     let mut table = of_rows("rocksdb", ROCKSDB);
     // A memtable's filter has whole keys, because the stores have no prefixes.

@@ -26,12 +26,14 @@ pub mod lab;
 mod leveldb;
 mod library;
 mod lmdb;
+pub mod preset;
 #[cfg(feature = "rust-engines")]
 mod redb;
 mod rocksdb;
 mod rocksdb_bulk;
 mod rocksdb_families;
 mod rocksdb_options;
+mod rocksdb_stats;
 mod rocksdb_transactions;
 #[cfg(feature = "rust-engines")]
 mod sled;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
     Capabilities, Direction, Durability, Engine, StoreOptions, Target, Transaction,
-    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair, get_each,
+    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair, Writes, get_each,
     not_offered,
 };
 
@@ -22,6 +22,15 @@ type Handle = *mut c_void;
 pub struct Value {
     size: usize,
     data: *const u8,
+}
+
+/// LMDB's `MDB_stat`.
+#[repr(C)]
+#[derive(Default)]
+pub struct Stat {
+    _page_size_and_depth: [c_uint; 2],
+    _pages: [usize; 3],
+    entries: usize,
 }
 
 functions! {
@@ -45,6 +54,7 @@ functions! {
         cursor_open: fn(Handle, c_uint, *mut Handle) -> c_int,
         cursor_close: fn(Handle),
         cursor_get: fn(Handle, *mut Value, *mut Value, c_uint) -> c_int,
+        stat: fn(Handle, c_uint, *mut Stat) -> c_int,
         strerror: fn(c_int) -> *const c_char,
         version: fn(*mut c_int, *mut c_int, *mut c_int) -> *const c_char,
     }
@@ -246,6 +256,23 @@ impl LmdbStore {
         self.finish(txn, code)
     }
 
+    /// Stores a pair in an open write transaction, and returns LMDB's code.
+    fn put_in(&self, txn: Handle, key: &[u8], new: &[u8]) -> c_int {
+        let (mut key, mut new) = (value(key), value(new));
+        // SAFETY: the transaction is open; key and value live through the call, which copies them.
+        unsafe { (self.api.put)(txn, self.dbi, &raw mut key, &raw mut new, 0) }
+    }
+
+    /// Removes a key, present or not, in an open write transaction, and returns LMDB's code.
+    fn delete_in(&self, txn: Handle, key: &[u8]) -> c_int {
+        let mut key = value(key);
+        // SAFETY: the transaction is open, and the key lives through the call.
+        match unsafe { (self.api.del)(txn, self.dbi, &raw mut key, std::ptr::null_mut()) } {
+            NOT_FOUND => 0,
+            code => code,
+        }
+    }
+
     /// Passes the value of `key` in an open read transaction to `visit`.
     fn get_in(&self, txn: Handle, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let (mut key, mut found) = (value(key), NO_VALUE);
@@ -337,33 +364,43 @@ impl Transaction for Open<'_> {
     }
 
     fn put(&mut self, key: &[u8], new: &[u8]) -> TransactionResult<()> {
-        let (mut key, mut new) = (value(key), value(new));
-        // SAFETY: the transaction is open; key and value live through the call, which copies them.
-        let code = unsafe {
-            (self.store.api.put)(self.txn, self.store.dbi, &raw mut key, &raw mut new, 0)
-        };
-        Ok(self.store.check(code)?)
+        Ok(self.store.check(self.store.put_in(self.txn, key, new))?)
     }
 }
 
 impl Target for LmdbStore {
     fn put(&self, key: &[u8], new: &[u8], sync: bool) -> Result<()> {
-        // SAFETY: key and value live through the call, which copies them.
-        self.write(|txn| unsafe {
-            let (mut key, mut new) = (value(key), value(new));
-            (self.api.put)(txn, self.dbi, &raw mut key, &raw mut new, 0)
-        })?;
+        self.write(|txn| self.put_in(txn, key, new))?;
         self.sync_if(sync)
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        // SAFETY: the key lives through the call.
-        self.write(|txn| unsafe {
-            let mut key = value(key);
-            match (self.api.del)(txn, self.dbi, &raw mut key, std::ptr::null_mut()) {
-                NOT_FOUND => 0,
-                code => code,
+        self.write(|txn| self.delete_in(txn, key))
+    }
+
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        self.write(|txn| {
+            for (key, new) in writes {
+                let code = match new {
+                    Some(new) => self.put_in(txn, key, new),
+                    None => self.delete_in(txn, key),
+                };
+                if code != 0 {
+                    return code;
+                }
             }
+            0
+        })?;
+        self.sync_if(sync)?;
+        Ok(true)
+    }
+
+    fn count(&self) -> Result<u64> {
+        self.read(|txn| {
+            let mut stat = Stat::default();
+            // SAFETY: the transaction is open, and the structure is LMDB's.
+            self.check(unsafe { (self.api.stat)(txn, self.dbi, &raw mut stat) })?;
+            Ok(stat.entries as u64)
         })
     }
 

@@ -1,20 +1,20 @@
 //! redb: a copy-on-write B-tree in Rust, compiled in by the feature `rust-engines`.
 //!
-//! Every write is a separate transaction, as everywhere in the lab. Its commits are either lost
-//! with the process or survive power loss. Durability levels between the two use the former, and
-//! the report states this.
+//! Every write is a separate transaction, as everywhere in the lab, unless it belongs to a batch.
+//! Its commits are either lost with the process or survive power loss. Durability levels between
+//! the two use the former, and the report states this.
 
 use std::ops::Bound;
 use std::path::Path;
 
 use ::redb::{
     AccessGuard, Database, Durability as RedbDurability, ReadableDatabase, ReadableTable,
-    TableDefinition,
+    ReadableTableMetadata, TableDefinition,
 };
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
     Capabilities, Direction, Durability, Engine, StoreOptions, Target, Transaction,
-    TransactionKind, TransactionResult, TransactionWork, VisitPair, not_offered,
+    TransactionKind, TransactionResult, TransactionWork, VisitPair, Writes, not_offered,
 };
 
 /// redb, in the version linked into this program.
@@ -201,6 +201,25 @@ impl Target for Store {
         let txn = self.db.begin_read().map_err(fail)?;
         let table = txn.open_table(PAIRS).map_err(fail)?;
         work(&mut Reading(&table))
+    }
+
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        self.write(sync, |table| {
+            for (key, value) in writes {
+                match value {
+                    Some(value) => table.insert(key, value),
+                    None => table.remove(key),
+                }
+                .map_err(fail)?;
+            }
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    fn count(&self) -> Result<u64> {
+        let txn = self.db.begin_read().map_err(fail)?;
+        txn.open_table(PAIRS).map_err(fail)?.len().map_err(fail)
     }
 
     fn stats(&self) -> Option<String> {

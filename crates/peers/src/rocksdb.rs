@@ -254,7 +254,7 @@ impl Engine for RocksDb {
                 transactions: self.transactions,
                 merge: counters.map(|counters| counters.merge),
                 bulk: self.bulk.map(|api| BulkLoader::new(api, dir, options)),
-                stats_property: c"rocksdb.stats",
+                stats_property: crate::rocksdb_stats::PROPERTY,
             },
         )
     }

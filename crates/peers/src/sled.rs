@@ -8,7 +8,8 @@ use std::path::Path;
 
 use esker_lab::error::{LabError, Result};
 use esker_lab::target::{
-    Capabilities, Direction, Durability, Engine, StoreOptions, Target, VisitPair, not_offered,
+    Capabilities, Direction, Durability, Engine, StoreOptions, Target, VisitPair, Writes,
+    in_batches, not_offered,
 };
 
 /// sled, in the version linked into this program.
@@ -131,6 +132,21 @@ impl Target for Store {
 
     fn compact(&self) -> Result<()> {
         Err(not_offered(NAME, "compaction on demand"))
+    }
+
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        in_batches(writes, |group| {
+            let mut batch = ::sled::Batch::default();
+            for (key, value) in group {
+                match value {
+                    Some(value) => batch.insert(*key, *value),
+                    None => batch.remove(*key),
+                }
+            }
+            self.db.apply_batch(batch).map_err(fail)?;
+            self.settle(sync)
+        })?;
+        Ok(true)
     }
 
     fn stats(&self) -> Option<String> {

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard};
 use esker_lab::error::{LabError, LabErrorKind, Result};
 use esker_lab::target::{
     Capabilities, Direction, Durability, Engine, StoreOptions, Target, Transaction,
-    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair, get_each,
+    TransactionKind, TransactionResult, TransactionWork, VisitMany, VisitPair, Writes, get_each,
 };
 
 use crate::library::{Loaded, functions, load_installed, load_path};
@@ -551,6 +551,20 @@ impl Target for SqliteStore {
     fn compact(&self) -> Result<()> {
         self.write(false, |connection| {
             connection.execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)")
+        })
+    }
+
+    fn write_many(&self, writes: Writes<'_, '_>, sync: bool) -> Result<bool> {
+        self.write(sync, |connection| {
+            connection.transact(Sql::BeginWrite, |connection| {
+                for (key, value) in writes {
+                    match value {
+                        Some(value) => connection.execute_prepared(Sql::Put, &[key, value])?,
+                        None => connection.execute_prepared(Sql::Delete, &[key])?,
+                    }
+                }
+                Ok(true)
+            })
         })
     }
 

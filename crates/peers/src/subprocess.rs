@@ -61,6 +61,11 @@ fn round(spec: &str, base: &BenchConfig, work: Work, messages: &mut dyn Write) -
             let samples = samples.into_iter().map(|sample| (String::new(), None, sample)).collect();
             Ok(Reply { samples, session: Some(session), ..Reply::default() })
         }
+        Work::Redb { base_dir, repetition } => {
+            let samples = crate::preset::redb_round(engine.as_ref(), base, &base_dir, repetition)?;
+            let samples = samples.into_iter().map(|sample| (String::new(), None, sample)).collect();
+            Ok(Reply { samples, ..Reply::default() })
+        }
         Work::Lab { name, text, point, seed, base_dir, repetition, round } => {
             let experiment = Experiment::parse(&name, &text, &crate::lab::known())
                 .map_err(|_| LabError::usage(format!("the experiment {name} is not right")))?;

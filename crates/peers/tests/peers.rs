@@ -6,7 +6,7 @@ use esker_peers::ycsb::YcsbRun;
 use esker_peers::{config, engine_named, run};
 
 const TASKS: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,readhot,\
-seekrandom,readseq,readreverse,compact,readrandom,readwhilewriting,deleterandom,readseq,open,\
+seekrandom,readseq,readreverse,compact,readrandom,readwhilewriting,mixgraph,deleterandom,readseq,open,\
 readrandom,fill100K,readrandom,deleteseq,readreverse,fillaccounts,randomtransaction,\
 zipfiantransaction,readtransaction,randomtransactionsync,updaterandom,open,zipfiantransactionsync,\
 readseq,queue,readseq,readfirst,open,readseq,bulkload,readseq,open,readrandom,stats";

@@ -9,6 +9,7 @@ use std::io::IsTerminal;
 use clap::Args;
 use esker_lab::BenchConfig;
 use esker_lab::error::LabError;
+use esker_lab::preset::{PRESETS, Preset};
 use esker_lab::run::config::{BuiltFrom, FLAGS};
 use esker_lab::workload::tasks::TASKS;
 use esker_peers::bench::ENGINES;
@@ -30,18 +31,22 @@ pub struct BenchArgs {
 
 /// Runs the benchmark: rows to stdout, messages to stderr.
 pub fn run(args: &BenchArgs, global: &Global) -> Outcome {
-    let Some(config) = configure(args, global)? else {
+    let Some((config, preset)) = configure(args, global)? else {
         return help();
     };
     interrupt::exit_after(remove_temporary_stores);
     let mut out = stdout();
     let mut messages = std::io::stderr();
-    let outcome = esker_peers::bench::run(&config, &mut out, &mut messages)?;
+    let exit_code = match preset {
+        Some(preset) => esker_peers::preset::run(preset, &config, &mut out, &mut messages)?,
+        None => esker_peers::bench::run(&config, &mut out, &mut messages)?.exit_code,
+    };
     std::io::Write::flush(&mut out)?;
-    if outcome.exit_code == 0 {
+    if exit_code == 0 {
         return Ok(0);
     }
-    Err(LabError::engine("some measurements failed; the rows name the causes").into())
+    let causes = if preset.is_some() { "the messages above" } else { "the rows" };
+    Err(LabError::engine(format!("some measurements failed; {causes} name the causes")).into())
 }
 
 /// Applies the values of the flag `--set`.
@@ -53,8 +58,12 @@ pub fn set_all(config: &mut BenchConfig, pairs: &[String]) -> Result<(), Failure
     Ok(())
 }
 
-/// Returns the settings; `None` if help is requested.
-fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, Failure> {
+/// Returns the settings and the preset; `None` if help is requested.
+fn configure(
+    args: &BenchArgs,
+    global: &Global,
+) -> Result<Option<(BenchConfig, Option<Preset>)>, Failure> {
+    let mut preset = None;
     let mut config = esker_peers::bench::config();
     config.progress = std::io::stderr().is_terminal();
     config.json = global.json;
@@ -69,17 +78,21 @@ fn configure(args: &BenchArgs, global: &Global) -> Result<Option<BenchConfig>, F
         let Some(name) = flag.strip_prefix("--") else {
             return Err(Failure::usage(format!("bench expects --name=value, found {flag:?}")));
         };
+        let mut set = |name: &str, value: &str| match name {
+            "preset" => Preset::parse(value).map(|found| preset = Some(found)),
+            _ => config.set(name, value),
+        };
         match name.split_once('=') {
-            Some((name, value)) => config.set(name, value),
-            None if BenchConfig::is_switch(name) => config.set(name, ""),
+            Some((name, value)) => set(name, value),
+            None if BenchConfig::is_switch(name) => set(name, ""),
             None => match flags.next() {
-                Some(value) => config.set(name, &value),
+                Some(value) => set(name, &value),
                 None => Err(format!("--{name} needs a value")),
             },
         }
         .map_err(Failure::usage)?;
     }
-    Ok(Some(config))
+    Ok(Some((config, preset)))
 }
 
 fn help() -> Outcome {
@@ -92,6 +105,10 @@ fn help() -> Outcome {
     for (name, value, what) in FLAGS {
         let flag = if value.is_empty() { format!("--{name}") } else { format!("--{name}={value}") };
         writeln!(out, "  {flag:<32} {what}")?;
+    }
+    writeln!(out, "\nTables of --preset=NAME, instead of the tasks and the usual tables:\n")?;
+    for (name, _, what) in PRESETS {
+        writeln!(out, "  {name:<32} {what}")?;
     }
     writeln!(
         out,

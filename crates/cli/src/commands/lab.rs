@@ -1,4 +1,4 @@
-//! `esker lab`: lists, checks, runs, reports and compares experiments.
+//! `esker lab`: lists, checks, runs, reports and compares experiments, and shows their trends.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -69,6 +69,9 @@ enum What {
         #[arg(long)]
         force: bool,
     },
+    /// Show one series over several records, with a verdict on each row; exit code 1 if a row got
+    /// worse
+    Trend(super::lab_trend::TrendArgs),
 }
 
 #[derive(Args)]
@@ -143,6 +146,7 @@ impl LabArgs {
             What::Run(args) => args.json,
             What::Report(args) => args.json,
             What::Engines(args) => args.json(),
+            What::Trend(args) => args.json(),
             What::Site(_) | What::Ycsb(_) | What::Round | What::Compare { .. } => false,
         }
     }
@@ -170,6 +174,7 @@ pub fn run(args: &LabArgs) -> Outcome {
         What::Engines(args) => super::engines::run(args),
         What::Round => round(),
         What::Compare { before, after, force } => compare(before, after, *force),
+        What::Trend(args) => super::lab_trend::run(args),
     }
 }
 
@@ -338,7 +343,8 @@ fn site(args: &SiteArgs) -> Outcome {
     Ok(0)
 }
 
-fn record_named(name: &str) -> Result<(PathBuf, LabRecord), Failure> {
+/// Loads the record that a file's name or an experiment's name stands for.
+pub(super) fn record_named(name: &str) -> Result<(PathBuf, LabRecord), Failure> {
     let path = named_lab(Path::new(RECORDS), name)?;
     let record = load_lab(&path)?;
     Ok((path, record))
@@ -385,7 +391,8 @@ fn compare(before: &str, after: &str, force: bool) -> Outcome {
     Ok(if slower > 0 { NOT_FOUND } else { 0 })
 }
 
-fn write_page(path: &Path, page: &str, json: bool) -> Result<(), Failure> {
+/// Writes a page to a file, and says where it is.
+pub(super) fn write_page(path: &Path, page: &str, json: bool) -> Result<(), Failure> {
     write_file(path, "write the page", page)?;
     print_note(json, &format!("page: {}", path.display()));
     Ok(())

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
+use esker_lab::preset::PRESETS;
 use esker_lab::run::config::FLAGS;
 
 use super::stdout;
@@ -120,6 +121,10 @@ fn bench_flags(page: &mut Roff) {
         page.text(flag);
         page.text([roman(*what)]);
     }
+    let presets: Vec<&str> = PRESETS.iter().map(|(name, ..)| *name).collect();
+    page.control("TP", []);
+    page.text([bold("--preset"), roman("="), italic("NAME")]);
+    page.text([roman(format!("table of a community: {}", presets.join(", ")))]);
     page.control("PP", []);
     page.text([roman("Each store option of Esker is also a flag: see "), bold("esker-options")]);
     page.text([roman(format!("({SECTION})."))]);

@@ -20,6 +20,7 @@ pub mod import;
 pub mod ingest;
 pub mod keyspace;
 pub mod lab;
+mod lab_trend;
 pub mod load;
 mod load_sorted;
 pub mod man;

@@ -18,6 +18,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("bulk-load", include_str!("../../experiments/bulk-load.toml")),
     ("states", include_str!("../../experiments/states.toml")),
     ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
+    ("mixgraph", include_str!("../../experiments/mixgraph.toml")),
     ("guard", include_str!("../../experiments/guard.toml")),
 ];
 

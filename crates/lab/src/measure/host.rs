@@ -26,6 +26,15 @@ pub fn cpu_seconds_with_children() -> f64 {
     cpu_seconds() + ticks.sum::<f64>() / TICKS_A_SECOND
 }
 
+/// Returns the user and the system CPU seconds of this process, in hundredths.
+pub fn cpu_seconds_split() -> Option<(f64, f64)> {
+    // After the command name in parentheses: state is the first field, utime the 12th, in ticks.
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let mut rest = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || rest.next()?.parse::<f64>().ok();
+    Some((ticks()? / TICKS_A_SECOND, ticks()? / TICKS_A_SECOND))
+}
+
 /// Linux reports processor time in hundredths of a second.
 const TICKS_A_SECOND: f64 = 100.0;
 
@@ -167,6 +176,8 @@ mod tests {
     #[test]
     fn own_process_has_memory_and_cpu_time() {
         assert!(memory().resident_bytes.is_some_and(|bytes| bytes > 0));
+        let (user, system) = cpu_seconds_split().expect("a process has times");
+        assert!((0.0..1e6).contains(&(user + system)));
         assert!(cpu_seconds() >= 0.0 && cpu_seconds_with_children() >= 0.0);
         assert!(file_system(Path::new("/proc")).is_some_and(|kind| kind == "proc"));
     }

@@ -8,6 +8,7 @@
 pub mod draw;
 pub mod generators;
 pub mod hash;
+pub mod mixgraph;
 pub mod phase;
 pub mod prepared;
 pub mod session;

@@ -12,7 +12,7 @@ use crate::measure::idle::IdlePauses;
 use crate::measure::quiet::Quiet;
 use crate::measure::space::SpaceTimeline;
 use crate::measure::timeline::Timeline;
-use crate::target::Capabilities;
+use crate::target::{Capabilities, LsmCounts};
 
 /// Schema version that this code writes and reads.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -178,6 +178,15 @@ pub struct TaskSample {
     /// Bytes of keys and values read by the user.
     #[serde(default)]
     pub user_read_bytes: u64,
+    /// User CPU seconds of the process during the task, in the system's ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_cpu_seconds: Option<f64>,
+    /// System CPU seconds of the process during the task, in the system's ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_cpu_seconds: Option<f64>,
+    /// What a log-structured engine counted during the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lsm: Option<LsmCounts>,
     /// Counts of the transactions, for a task of transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transactions: Option<TransactionSample>,
@@ -294,6 +303,9 @@ impl TaskSample {
             quiet: None,
             kinds: Vec::new(),
             user_read_bytes: 0,
+            user_cpu_seconds: None,
+            system_cpu_seconds: None,
+            lsm: None,
             transactions: None,
             queue: None,
             rate_per_second: None,

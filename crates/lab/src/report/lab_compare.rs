@@ -22,7 +22,15 @@ pub struct Difference {
     pub what: String,
     /// Whether it makes speeds of the two records incomparable.
     pub incomparable: bool,
+    /// Whether it is a difference of the machine. Ratios to another engine of the same record
+    /// remain comparable.
+    pub of_machine: bool,
 }
+
+const PROCESSORS: &str = "processors";
+const FILE_SYSTEM: &str = "file system";
+/// Differences of the machine.
+const OF_MACHINE: [&str; 2] = [PROCESSORS, FILE_SYSTEM];
 
 /// Keys of an experiment file without an effect on the work at a point: descriptions, expectations,
 /// display, and the choice of points and runs.
@@ -43,7 +51,8 @@ const NOT_DONE: &[&str] = &[
     "vary",
 ];
 
-fn same_point(one: &PointRecord, other: &PointRecord) -> bool {
+/// Returns whether two points are the same.
+pub(super) fn same_point(one: &PointRecord, other: &PointRecord) -> bool {
     (&one.series, &one.params, one.entries) == (&other.series, &other.params, other.entries)
 }
 
@@ -63,6 +72,7 @@ pub fn differences(before: &LabRecord, after: &LabRecord) -> Vec<Difference> {
             found.push(Difference {
                 what: format!("{name}: {old} before, {new} after"),
                 incomparable,
+                of_machine: incomparable && OF_MACHINE.contains(&name),
             });
         }
     };
@@ -71,13 +81,8 @@ pub fn differences(before: &LabRecord, after: &LabRecord) -> Vec<Difference> {
     let (old, new) = (&before.machine, &after.machine);
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
     let cpu = |model: &Option<String>, count: usize| format!("{count} x {}", text(model));
-    note(
-        "processors",
-        cpu(&old.cpu_model, old.cpu_count),
-        cpu(&new.cpu_model, new.cpu_count),
-        true,
-    );
-    note("file system", text(&old.file_system), text(&new.file_system), true);
+    note(PROCESSORS, cpu(&old.cpu_model, old.cpu_count), cpu(&new.cpu_model, new.cpu_count), true);
+    note(FILE_SYSTEM, text(&old.file_system), text(&new.file_system), true);
     note("kernel", text(&old.kernel), text(&new.kernel), false);
     let built =
         |optimised: bool| String::from(if optimised { "optimised" } else { "not optimised" });
@@ -109,6 +114,7 @@ fn other_series(
     let sentence = |name: &str| Difference {
         what: format!("series {name:?}: the two experiment files describe it differently"),
         incomparable: true,
+        of_machine: false,
     };
     series.into_iter().filter(differs).map(sentence).collect()
 }
@@ -156,7 +162,8 @@ fn other_settings(
             }
         }
     }
-    differing.into_iter().map(|what| Difference { what, incomparable: true }).collect()
+    let difference = |what| Difference { what, incomparable: true, of_machine: false };
+    differing.into_iter().map(difference).collect()
 }
 
 /// Compares two records of one experiment; returns the number of significantly slower figures.

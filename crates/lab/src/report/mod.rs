@@ -23,5 +23,6 @@ pub mod plot;
 pub mod site;
 pub mod sizes;
 pub mod table;
+pub mod trend;
 pub mod tune_html;
 pub mod tune_text;

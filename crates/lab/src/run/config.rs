@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::error::{LabError, Result};
+use crate::mix::mixgraph::Mixgraph;
 use crate::target::{Compression, Durability, StoreOptions};
 use crate::workload::csv::{CsvPairs, read_pairs};
 use crate::workload::dataset::Dataset;
@@ -66,6 +67,8 @@ pub struct BenchConfig {
     /// Number of keys in the queue of the task `queue`, of all threads together. Default: a tenth
     /// of the keys.
     pub queue_depth: Option<u64>,
+    /// Model of the task `mixgraph`.
+    pub mixgraph: Mixgraph,
     /// Interval in which a task's bytes on disk are sampled, in milliseconds. Default 0: never.
     pub space_every_ms: u64,
     /// Time of the task `rest`, in milliseconds. Default 30,000.
@@ -130,6 +133,7 @@ impl Default for BenchConfig {
             seek_nexts: 0,
             batch_size: 32,
             queue_depth: None,
+            mixgraph: Mixgraph::default(),
             space_every_ms: 0,
             rest_ms: REST_MS_DEFAULT,
             terms: vec![Terms::Equal],
@@ -176,6 +180,24 @@ pub const FLAGS: &[(&str, &str, &str)] = &[
     ("seek_nexts", "N", "entries that seekrandom reads after each seek (0)"),
     ("batch_size", "N", "keys per call of multireadrandom (32)"),
     ("queue_depth", "N", "keys in the queue of the task queue (a tenth of the keys)"),
+    ("mix_get_ratio", "SHARE", "share of the gets of mixgraph (0.83)"),
+    ("mix_put_ratio", "SHARE", "share of its puts (0.14)"),
+    ("mix_seek_ratio", "SHARE", "share of its scans (0.03)"),
+    ("keyrange_num", "N", "key ranges of mixgraph (30)"),
+    ("keyrange_dist_a", "A", "share of range x of mixgraph: a e^(b x) + c e^(d x) (14.18)"),
+    ("keyrange_dist_b", "B", "exponent of the first term (-2.917)"),
+    ("keyrange_dist_c", "C", "factor of the second term (0.0164)"),
+    ("keyrange_dist_d", "D", "exponent of the second term (-0.08082)"),
+    ("key_dist_a", "A", "share of the first x keys of a range: a x^b (0.002312; 0: all alike)"),
+    ("key_dist_b", "B", "exponent of that share (0.3467)"),
+    ("value_k", "K", "bytes of a value of mixgraph: generalized Pareto (0.2615)"),
+    ("value_sigma", "SIGMA", "scale of these bytes (25.45)"),
+    ("value_theta", "THETA", "least of these bytes (0)"),
+    ("iter_k", "K", "pairs of a scan of mixgraph: generalized Pareto (2.517)"),
+    ("iter_sigma", "SIGMA", "scale of these pairs (14.236)"),
+    ("iter_theta", "THETA", "least of these pairs (0)"),
+    ("mix_max_value_size", "BYTES", "most bytes of a value of mixgraph (1024)"),
+    ("mix_max_scan_len", "N", "most pairs of a scan of mixgraph (10000)"),
     ("space_every_ms", "MS", "milliseconds between samples of the bytes on disk (0: none)"),
     ("rest_ms", "MS", "milliseconds of the task rest (30000)"),
     (
@@ -306,7 +328,7 @@ impl BenchConfig {
                 self.record_dir = (value != "none").then(|| PathBuf::from(value));
             }
             "html" => self.html = Some(value.into()),
-            _ => return Ok(false),
+            _ => return self.mixgraph.set(name, value),
         }
         Ok(true)
     }
@@ -404,6 +426,9 @@ impl BenchConfig {
         note("seek_nexts", self.seek_nexts.to_string());
         note("rest_ms", self.rest_ms.to_string());
         note("batch_size", self.batch_size.to_string());
+        if self.benchmarks.split(',').any(|task| task.trim() == "mixgraph") {
+            self.mixgraph.parameters().into_iter().for_each(|(name, value)| note(name, value));
+        }
         if !store.as_shipped {
             note("write_buffer_size", store.memtable_bytes.to_string());
             note("max_file_size", store.file_max_bytes.to_string());

@@ -4,6 +4,7 @@ pub mod config;
 pub mod crc;
 pub mod engine_dir;
 pub mod interleave;
+pub mod mixgraph;
 pub mod progress;
 pub mod queue;
 pub mod reads;

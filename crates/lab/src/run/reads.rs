@@ -1,6 +1,7 @@
 //! What a task read: keys that were found and had to be found, and bytes.
 
 use crate::measure::counters::Used;
+use crate::mix::phase::OpKind;
 use crate::record::schema::TaskSample;
 use crate::workload::prepare::{OpList, Prepared};
 use crate::workload::tasks::{TaskKind, TaskSpec};
@@ -37,6 +38,7 @@ pub(crate) fn note_reads(
     let pairs = |list: &OpList| (0..list.len()).map(|index| pair(list, index)).sum::<u64>();
     sample.user_read_bytes = match task.kind {
         TaskKind::ReadForward | TaskKind::ReadReverse => bytes,
+        TaskKind::Mixgraph => bytes.saturating_sub(sample.user_written_bytes),
         TaskKind::ReadRandom
         | TaskKind::ReadHot
         | TaskKind::MultiRead
@@ -55,6 +57,18 @@ pub(crate) fn note_reads(
     };
     match task.kind {
         TaskKind::ReadWhileWriting => sample.found = Some(found),
+        TaskKind::Mixgraph => {
+            // With several threads a key may or may not have been added before its get.
+            let known = |list: &OpList| list.alternatives.is_empty();
+            let gets = |list: &OpList| {
+                let kinds = list.mix.iter().zip(&list.values);
+                kinds.filter(|((kind, _), v)| *kind == OpKind::Read && !v.is_absent()).count()
+                    as u64
+            };
+            let all_known = prepared.checked && prepared.lists.iter().all(known);
+            sample.found = Some(found);
+            sample.found_expected = all_known.then(|| prepared.lists.iter().map(gets).sum());
+        }
         TaskKind::Queue => {
             let pops = |list: &OpList| (list.len() - list.depth) as u64;
             sample.found = Some(found);

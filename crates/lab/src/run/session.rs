@@ -16,7 +16,7 @@ use crate::measure::limit::MemoryLimit;
 use crate::measure::quiet::{self, Quiet};
 use crate::measure::space::SpaceWatch;
 use crate::record::schema::{QueueSample, SessionRecord, TaskSample, TransactionSample};
-use crate::target::{Engine, Target};
+use crate::target::{Engine, LsmCounts, Target};
 use crate::workload::accounts::{Accounts, set_balance};
 use crate::workload::dataset::Dataset;
 use crate::workload::keys::KeyBuffer;
@@ -257,6 +257,10 @@ impl<'a> Session<'a> {
         self.mapped_bytes + self.target.as_ref().map_or(0, |target| target.mapped_write_bytes())
     }
 
+    fn lsm(&self) -> Option<LsmCounts> {
+        self.target.as_ref()?.lsm()
+    }
+
     fn open(&mut self) -> Result<()> {
         if self.target.is_none() {
             let store = &self.round.config.store;
@@ -335,6 +339,7 @@ impl<'a> Session<'a> {
         }
         (self.round.settle_memory)();
         sample.memory_limit_bytes = self.tighten(&prepared);
+        let (lsm, cpu) = (self.lsm(), host::cpu_seconds_split());
         host::reset_peak();
         let mapped = self.mapped_so_far();
         let moment = Moment::now();
@@ -348,6 +353,11 @@ impl<'a> Session<'a> {
         sample.idle = idle.finish();
         let used = moment.used().with_mapped(self.mapped_so_far() - mapped);
         sample.used = Some(used.without_cpu(watch_cpu_seconds(sample)));
+        sample.lsm = self.lsm().zip(lsm).map(|(now, before)| now.since(&before));
+        if let (Some(before), Some(now)) = (cpu, host::cpu_seconds_split()) {
+            sample.user_cpu_seconds = Some(now.0 - before.0);
+            sample.system_cpu_seconds = Some(now.1 - before.1);
+        }
         let peak = host::memory().peak_bytes;
         let own = self.baseline_bytes + prepared.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
@@ -409,6 +419,7 @@ impl<'a> Session<'a> {
             writes: self.round.data.rows(),
             reads: config.reads.unwrap_or(self.round.data.rows()),
             seek_nexts: config.seek_nexts,
+            mixgraph: &config.mixgraph,
             queue_depth: config.queue_depth,
             generation: self.generation,
             seed: mix(config.seed ^ mix(part)),
@@ -471,6 +482,7 @@ impl<'a> Session<'a> {
         sample.user_bytes = Some(done.bytes).filter(|&bytes| bytes > 0);
         sample.timeline = done.timeline;
         sample.latency = done.latencies.and_then(|latencies| latencies.summary());
+        sample.kinds = done.mix.map_or_else(Vec::new, |mix| mix.samples());
         sample.transactions = done.transactions.map(|counts| TransactionSample {
             conflicts: counts.conflicts,
             attempts_max: counts.attempts_max,

@@ -63,6 +63,13 @@ pub enum Work {
         /// Number of the round in the experiment.
         round: usize,
     },
+    /// The rows of redb's benchmark.
+    Redb {
+        /// Parent directory of the engines' directories.
+        base_dir: PathBuf,
+        /// Repetition, from 0.
+        repetition: usize,
+    },
     /// A single YCSB workload.
     Ycsb {
         /// Properties, as a file.
@@ -98,7 +105,7 @@ impl Work {
     fn memory_limit(&self) -> Option<u64> {
         match self {
             Work::Lab { point, .. } => point.memory_limit,
-            Work::Bench { .. } | Work::Ycsb { .. } | Work::Tune { .. } => None,
+            Work::Bench { .. } | Work::Redb { .. } | Work::Ycsb { .. } | Work::Tune { .. } => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::work::{self, Context, Done};
-use super::{queue, transactions};
+use super::{mixgraph, queue, transactions};
 use crate::error::{LabError, Result};
 use crate::target::Direction;
 use crate::workload::accounts::Accounts;
@@ -117,6 +117,7 @@ fn one_thread(
         TaskKind::ReadFirst => work::read_first(context, list),
         TaskKind::ReadForward => work::scan(context, list, Direction::Forward, reads),
         TaskKind::ReadReverse => work::scan(context, list, Direction::Reverse, reads),
+        TaskKind::Mixgraph => mixgraph::mixed(context, list, walk),
         TaskKind::BulkLoad => work::bulk_load(context, list),
         TaskKind::Queue => queue::queue(context, list),
         TaskKind::Compact => work::once(context, || context.target.compact()),

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::mixgraph::MixCounts;
 use super::progress::{Progress, TICK_OPERATIONS};
 use super::queue::QueueCounts;
 use super::transactions::TransactionCounts;
@@ -55,6 +56,8 @@ pub struct Done {
     pub transactions: Option<TransactionCounts>,
     /// Counts of the queue, if the operations are pops.
     pub queue: Option<QueueCounts>,
+    /// Counts by kind, if the operations are a mix and single operations are timed.
+    pub mix: Option<MixCounts>,
 }
 
 impl Done {
@@ -79,6 +82,10 @@ impl Done {
             (mine, theirs) => mine.or(theirs),
         };
         self.queue = match (self.queue.take(), other.queue) {
+            (Some(mine), Some(theirs)) => Some(mine.merge(&theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.mix = match (self.mix.take(), other.mix) {
             (Some(mine), Some(theirs)) => Some(mine.merge(&theirs)),
             (mine, theirs) => mine.or(theirs),
         };
@@ -223,7 +230,8 @@ pub fn is_value(data: &Dataset, value: &[u8], expected: ValueRef) -> bool {
     !expected.is_absent() && value == data.value(expected)
 }
 
-fn describe(key: &[u8], found: bool, expected: ValueRef) -> String {
+/// Returns a sentence about a wrong get.
+pub(super) fn describe(key: &[u8], found: bool, expected: ValueRef) -> String {
     let key = key.escape_ascii();
     match (found, expected.is_absent()) {
         (false, _) => format!("key {key} was not found"),

@@ -16,6 +16,7 @@ pub struct Ratio {
 }
 
 const RESAMPLES: usize = 2000;
+const SEED: u64 = 0x00B0_0757_4A9B;
 
 /// Returns the median (mean of the middle two); `None` without samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
@@ -36,17 +37,34 @@ pub fn ratio(of: &[f64], to: &[f64]) -> Option<Ratio> {
     if of.len() < 2 || to.len() < 2 {
         return Some(Ratio { ratio: point, interval: None });
     }
-    let mut rng = Rng::new(0x00B0_0757_4A9B);
-    let mut resample = |samples: &[f64]| {
-        let draw = |_| samples[rng.below(samples.len() as u64) as usize];
-        median(&(0..samples.len()).map(draw).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
-    };
-    let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| resample(of) / resample(to)).collect();
-    ratios.retain(|ratio| ratio.is_finite());
-    ratios.sort_unstable_by(f64::total_cmp);
-    let at = |share: f64| ratios.get(((ratios.len() as f64 - 1.0) * share).round() as usize);
-    let interval = at(0.025).copied().zip(at(0.975).copied());
+    let mut rng = Rng::new(SEED);
+    let mut draw = || resample(of, &mut rng) / resample(to, &mut rng);
+    let interval = ends((0..RESAMPLES).map(|_| draw()).collect());
     Some(Ratio { ratio: point, interval })
+}
+
+/// Returns a 95 % interval of the median from resampling, with a fixed seed; `None` with fewer than
+/// two samples.
+pub fn median_interval(samples: &[f64]) -> Option<(f64, f64)> {
+    if samples.len() < 2 {
+        return None;
+    }
+    let mut rng = Rng::new(SEED);
+    ends((0..RESAMPLES).map(|_| resample(samples, &mut rng)).collect())
+}
+
+/// Returns the median of as many samples as there are, each drawn from all of them.
+fn resample(samples: &[f64], rng: &mut Rng) -> f64 {
+    let draw = |_| samples[rng.below(samples.len() as u64) as usize];
+    median(&(0..samples.len()).map(draw).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
+}
+
+/// Returns the ends of the middle 95 % of the finite values.
+fn ends(mut values: Vec<f64>) -> Option<(f64, f64)> {
+    values.retain(|value| value.is_finite());
+    values.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize);
+    at(0.025).copied().zip(at(0.975).copied())
 }
 
 impl Ratio {
@@ -74,6 +92,13 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[f64::NAN, 1.0]), Some(1.0));
+    }
+
+    #[test]
+    fn interval_of_a_median_is_within_the_samples() {
+        assert_eq!(median_interval(&[3.0]), None);
+        let (low, high) = median_interval(&[1.0, 2.0, 3.0, 4.0, 50.0]).expect("samples");
+        assert!((1.0..3.0).contains(&low) && high > 3.0 && high <= 50.0, "{low} {high}");
     }
 
     #[test]

@@ -53,6 +53,16 @@ impl Constraint {
         if self.above { value > self.limit } else { value < self.limit }
     }
 
+    /// Returns a sentence about the first workload of which the runs have no value to compare.
+    pub fn unmeasured_in(&self, runs: &[&RunMeasures]) -> Option<String> {
+        let workloads = runs.iter().map(|run| run.workloads.len()).min()?;
+        let has_none = |index: &usize| {
+            runs.iter().all(|run| self.measure.value(&run.workloads[*index]).is_none())
+        };
+        let name = &runs[0].workloads[(0..workloads).find(has_none)?].workload;
+        Some(format!("{} was not checked for {name}, which does not measure it", self.text))
+    }
+
     /// Returns a sentence about the first workload whose median over the runs breaks the limit.
     pub fn broken_by(&self, runs: &[&RunMeasures]) -> Option<String> {
         let workloads = runs.iter().map(|run| run.workloads.len()).min()?;
@@ -120,5 +130,11 @@ mod tests {
         assert!(constraint.is_kept(&good.workloads[0]) && !constraint.is_kept(&bad.workloads[0]));
         assert!(constraint.is_kept(&WorkloadMeasures::default()));
         assert_eq!(constraint.broken_by(&[]), None);
+        assert_eq!(constraint.unmeasured_in(&[&good, &bad]), None);
+        let none = RunMeasures { workloads: vec![WorkloadMeasures::default()], ..good.clone() };
+        assert!(
+            constraint.unmeasured_in(&[&none]).expect("a sentence").contains("was not checked")
+        );
+        assert_eq!(constraint.unmeasured_in(&[&none, &good]), None);
     }
 }

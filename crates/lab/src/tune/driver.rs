@@ -3,6 +3,7 @@
 //! The order of runs and all decisions follow from the seed and the measured values. A resumed
 //! tuning therefore repeats the same steps, and continues where the trail ends.
 
+use super::constraint::Constraint;
 use super::decide::{CONFIDENCE, GAIN_MIN, Rounds, best, judge, score, survivors};
 use super::explain::explain;
 use super::knob::Setting;
@@ -48,7 +49,7 @@ impl Tuner<'_> {
         let schedule = self.probe()?;
         let (trials, mut known) = self.search(&schedule)?;
         let search_seconds = self.seconds;
-        let warnings: Vec<String> = self.cut_search(&schedule, trials.len()).into_iter().collect();
+        let cut = self.cut_search(&schedule, trials.len());
         let finalists = self.halve(&schedule, &mut known)?;
         let finalists = self.with_larger_memtable(finalists);
         let compared = finalists.len();
@@ -92,7 +93,7 @@ impl Tuner<'_> {
             runs: self.runs,
             seconds: self.seconds,
             interrupted: self.interrupted,
-            warnings,
+            warnings: cut.into_iter().chain(self.constraint_warnings(&rounds)).collect(),
         })
     }
 
@@ -251,6 +252,18 @@ impl Tuner<'_> {
                 self.plan.trials
             )
         })
+    }
+
+    /// Returns warnings about constraints that the default set breaks, or that were not measured.
+    fn constraint_warnings(&self, rounds: &Rounds) -> Vec<String> {
+        let runs: Vec<&RunMeasures> = rounds.runs[0].iter().collect();
+        let of = |constraint: &Constraint| {
+            let broken = constraint.broken_by(&runs);
+            let broken =
+                broken.map(|why| format!("the default set does not keep a constraint: {why}"));
+            broken.into_iter().chain(constraint.unmeasured_in(&runs))
+        };
+        self.plan.terms.constraints.iter().flat_map(of).collect()
     }
 
     /// Judges the named sets, which follow the `finalists` in the rounds.

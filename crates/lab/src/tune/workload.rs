@@ -255,7 +255,7 @@ pub fn write_share(workloads: &[Workload]) -> f64 {
                 }))
             }
             Workload::Tasks { tasks, .. } => {
-                shares.extend(tasks.iter().map(|task| f64::from(u8::from(task.writes()))));
+                shares.extend(tasks.iter().map(TaskSpec::write_share));
             }
             Workload::Trace { trace } => shares.push(TraceSummary::of(trace).write_share()),
         }

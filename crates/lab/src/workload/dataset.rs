@@ -179,6 +179,12 @@ impl Dataset {
         }
     }
 
+    /// Returns the value of `bytes` bytes of key `id` in `generation`. `None` if the data is too small
+    /// for such a value.
+    pub fn value_of_key(&self, id: u32, generation: u32, bytes: usize) -> Option<ValueRef> {
+        self.pool.cut(u64::from(id), generation, bytes)
+    }
+
     /// Returns `count` random rows. Generated keys are drawn with replacement, as in db_bench. Rows
     /// of a file come in a shuffled order, each once per round.
     pub fn random_rows(&self, count: u64, rng: &mut Rng) -> Vec<u64> {

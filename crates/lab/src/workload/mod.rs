@@ -6,6 +6,7 @@ pub mod csv;
 pub mod dataset;
 pub mod jsonl;
 pub mod keys;
+mod mixed;
 pub mod oracle;
 pub mod prepare;
 pub mod rng;

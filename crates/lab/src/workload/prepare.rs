@@ -6,11 +6,14 @@
 use super::accounts::Accounts;
 use super::dataset::{Dataset, Write};
 use super::keys::KeyBuffer;
+use super::mixed::{mixed, with_new_values};
 use super::oracle::Oracle;
 use super::rng::Rng;
 use super::tasks::{TaskKind, TaskSpec};
 use super::values::ValueRef;
 use crate::mix::generators::{Chooser, Distribution};
+use crate::mix::mixgraph::Mixgraph;
+use crate::mix::phase::OpKind;
 
 /// Operations of one thread, in order.
 #[derive(Clone, Debug, Default)]
@@ -25,11 +28,13 @@ pub struct OpList {
     pub alternatives: Vec<ValueRef>,
     /// For seeks: expected key at the position after the seek; empty otherwise.
     pub seek_results: KeyBuffer,
-    /// For seeks followed by reads: index of each position in [`Prepared::walk`]; empty otherwise.
+    /// For seeks followed by reads, and for a mix: index of each position in [`Prepared::walk`]; empty otherwise.
     pub starts: Vec<u32>,
     /// For a queue: number of keys that are pushed before the clock starts, and never more than
     /// that are in the queue; 0 otherwise.
     pub depth: usize,
+    /// For a mix: kind of each operation, and number of pairs of a scan; empty otherwise.
+    pub mix: Vec<(OpKind, u16)>,
 }
 
 impl OpList {
@@ -45,11 +50,23 @@ impl OpList {
 
     /// Returns the writes of the first `count` operations, for the oracle.
     pub fn writes(&self, count: usize) -> impl Iterator<Item = Write> + '_ {
-        self.ids.iter().copied().zip(self.values.iter().copied()).take(count)
+        let pairs = self.ids.iter().copied().zip(self.values.iter().copied()).enumerate();
+        pairs.take(count).filter(|&(index, _)| self.is_write(index)).map(|(_, pair)| pair)
     }
 
-    /// Returns the bytes of keys and values of the whole list.
+    /// Returns whether an operation writes. Only a mix has others.
+    fn is_write(&self, index: usize) -> bool {
+        self.mix.get(index).is_none_or(|(kind, _)| kind.writes())
+    }
+
+    /// Returns the bytes of keys and values of the whole list; of a mix, of its writes.
     pub fn user_bytes(&self) -> u64 {
+        if !self.mix.is_empty() {
+            let written = (0..self.len()).filter(|&index| self.is_write(index));
+            let bytes =
+                |index: usize| self.keys.get(index).len() as u64 + self.values[index].len_bytes();
+            return written.map(bytes).sum();
+        }
         self.keys.key_bytes() + self.values.iter().map(|value| value.len_bytes()).sum::<u64>()
     }
 
@@ -58,7 +75,8 @@ impl OpList {
         let refs = (self.values.capacity() + self.alternatives.capacity()) * size_of::<ValueRef>();
         self.keys.memory_bytes()
             + self.seek_results.memory_bytes()
-            + (refs + (self.ids.capacity() + self.starts.capacity()) * 4) as u64
+            + (refs + (self.ids.capacity() + self.starts.capacity() + self.mix.capacity()) * 4)
+                as u64
     }
 }
 
@@ -69,7 +87,7 @@ pub struct Prepared {
     pub lists: Vec<OpList>,
     /// List of the additional writer, which repeats it.
     pub writer: Option<OpList>,
-    /// For seeks followed by reads: every pair of the store in order.
+    /// For seeks followed by reads, and for a mix: every pair of the store in order.
     pub walk: Option<OpList>,
     /// Whether reads are checked against the lists.
     pub checked: bool,
@@ -102,6 +120,8 @@ pub struct Plan<'a> {
     pub reads: u64,
     /// Number of entries that each seek reads after its position.
     pub seek_nexts: u64,
+    /// Model of the task `mixgraph`.
+    pub mixgraph: &'a Mixgraph,
     /// Number of keys in a queue, of all threads together. `None` is a tenth of the keys.
     pub queue_depth: Option<u64>,
     /// Distinguishes this task's writes from earlier ones.
@@ -119,7 +139,7 @@ impl Plan<'_> {
     }
 
     /// Returns the number of gets or seeks of the thread.
-    fn own_reads(&self) -> u64 {
+    pub(super) fn own_reads(&self) -> u64 {
         let share = self.share(self.reads);
         share.end - share.start
     }
@@ -132,6 +152,9 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
     let is_seek = task.kind == TaskKind::SeekRandom;
     let successors = if is_seek { plan.oracle.successors() } else { Vec::new() };
     prepared.walk = (is_seek && plan.seek_nexts > 0).then(|| scan(plan, plan.oracle.live()));
+    if task.kind == TaskKind::Mixgraph && checked {
+        prepared.walk = Some(with_new_values(scan(plan, plan.oracle.live()), plan)?);
+    }
     for thread in 0..plan.threads {
         let mut rng = Rng::for_part(plan.seed, thread as u64);
         let own = Plan { thread, ..*plan };
@@ -151,6 +174,7 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
             TaskKind::ReadFirst => read_first(task, &own),
             TaskKind::ReadForward => scan(plan, plan.oracle.live().take(plan.reads as usize)),
             TaskKind::ReadReverse => scan(plan, plan.oracle.live().rev().take(plan.reads as usize)),
+            TaskKind::Mixgraph => mixed(&own, prepared.walk.as_ref(), &mut rng)?,
             TaskKind::BulkLoad => in_key_order(&own)?,
             TaskKind::Queue => queue(&own)?,
             TaskKind::FillAccounts => accounts(&own)?,
@@ -380,7 +404,8 @@ fn scan(plan: &Plan<'_>, ids: impl Iterator<Item = u32>) -> OpList {
     list
 }
 
-fn sized(count: usize, plan: &Plan<'_>) -> OpList {
+/// Returns an empty list with capacity for `count` operations.
+pub(super) fn sized(count: usize, plan: &Plan<'_>) -> OpList {
     let key_bytes = plan.data.key_bytes_mean().ceil() as usize;
     OpList {
         keys: KeyBuffer::with_capacity(count, key_bytes),

@@ -1,6 +1,7 @@
 //! The tasks under db_bench's names, one row each.
 
 use crate::error::{LabError, Result};
+use crate::mix::mixgraph::Mixgraph;
 
 /// Operation of a task on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub enum TaskKind {
     Compact,
     /// Gets random keys while an additional thread overwrites.
     ReadWhileWriting,
+    /// Gets, puts and scans in the shares and over the keys of RocksDB's mixgraph.
+    Mixgraph,
     /// Loads the pairs in order as whole tables.
     BulkLoad,
     /// Pops the first key and pushes one behind the last, at a constant depth.
@@ -131,6 +134,12 @@ pub const TASKS: &[TaskSpec] = &[
         ..row("fill100K", TaskKind::Fill { random: true }, true, "write 100 kB values, num/1000")
     },
     row("readwhilewriting", TaskKind::ReadWhileWriting, false, "get while one thread overwrites"),
+    row(
+        "mixgraph",
+        TaskKind::Mixgraph,
+        false,
+        "get, put and scan as Facebook's ZippyDB: hot key ranges, values and scans of all lengths",
+    ),
     row("bulkload", TaskKind::BulkLoad, true, "load sorted pairs in bulk, empty store"),
     row(
         "queue",
@@ -229,10 +238,18 @@ impl TaskSpec {
     pub fn writes(&self) -> bool {
         match self.kind {
             TaskKind::Fill { .. } | TaskKind::Delete { .. } => true,
-            TaskKind::BulkLoad | TaskKind::Queue => true,
+            TaskKind::BulkLoad | TaskKind::Queue | TaskKind::Mixgraph => true,
             TaskKind::FillAccounts | TaskKind::Update | TaskKind::Merge => true,
             TaskKind::Transact { writes, .. } => writes,
             _ => false,
+        }
+    }
+
+    /// Returns the share of its operations that write, from 0 to 1. That of a mix is the default.
+    pub fn write_share(&self) -> f64 {
+        match self.kind {
+            TaskKind::Mixgraph => Mixgraph::default().write_share(),
+            _ => f64::from(u8::from(self.writes())),
         }
     }
 

@@ -68,8 +68,9 @@ function check (options) {
   for (const name of ['start', 'end', 'highWaterMark']) {
     const given = options?.[name]
     if (given === undefined || (name === 'end' && given === Infinity)) continue
-    if (!Number.isSafeInteger(given) || given < 0) {
-      throw invalid(`the option ${name} must be an integer of at least 0, not ${String(given)}`)
+    const least = name === 'highWaterMark' ? 1 : 0
+    if (!Number.isSafeInteger(given) || given < least) {
+      throw invalid(`the option ${name} must be an integer of at least ${least}, not ${String(given)}`)
     }
   }
 }

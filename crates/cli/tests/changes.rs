@@ -98,6 +98,7 @@ fn changes_of_one_keyspace_are_read_through_a_rename() {
         changes.map(|change| change["op"].as_str().unwrap().to_string()).collect()
     };
     assert_eq!(read("users"), ["create_keyspace", "put", "rename_keyspace", "delete"]);
+    assert_eq!(read("people"), ["rename_keyspace", "delete"]);
     assert_eq!(read("default"), ["put"]);
     assert!(read("nobody").is_empty());
     let stream = ["changes", "db", "--slot", "s", "--keyspace", "users"];

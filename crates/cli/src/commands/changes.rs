@@ -61,7 +61,8 @@ pub struct ChangesArgs {
     /// Begin with the whole content of the store, for an empty store at the other end
     #[arg(long, requires = "slot")]
     bootstrap: bool,
-    /// With --json, only the changes of this keyspace, and of its name
+    /// With --json, only the changes of the keyspace that has this name, from where it has it on, also
+    /// after it was renamed
     #[arg(long, value_name = "NAME", conflicts_with = "confirm")]
     keyspace: Option<OsString>,
     /// Wait for further changes until Ctrl-C
@@ -86,6 +87,10 @@ impl<W: Write> Sink<W> {
             Sink::Json(form, out, only) => match item {
                 StreamItem::Batch(batch) => match changes_to_json(*form, &batch.changes, only) {
                     Some(changes) => write_json(&batch_to_json(batch, changes), out),
+                    // A reader must see the last part of a batch.
+                    None if batch.continues || batch.part > 0 => {
+                        write_json(&batch_to_json(batch, Vec::new()), out)
+                    }
                     None => Ok(()),
                 },
                 StreamItem::Content(changes) => match changes_to_json(*form, changes, only) {
@@ -241,7 +246,9 @@ fn changes_to_json(
 ) -> Option<Vec<Value>> {
     let mut found = Vec::new();
     for change in changes {
-        if only.as_ref().is_some_and(|wanted| wanted != change.keyspace()) {
+        let gets_the_name = matches!(change, Change::KeyspaceRenamed { new_name, .. }
+            if only.as_deref() == Some(&**new_name));
+        if !gets_the_name && only.as_ref().is_some_and(|wanted| wanted != change.keyspace()) {
             continue;
         }
         if let (Some(wanted), Change::KeyspaceRenamed { new_name, .. }) = (&mut *only, change) {

@@ -175,6 +175,7 @@ impl DbInner {
     /// and releases the lock. The marker says that all files are durable, so it is not written
     /// after a failure of the log or the manifest.
     pub fn finish(&self) -> Result<()> {
+        self.end_slowdown();
         let mut writer = self.committer.lock();
         let sound = match &writer.poisoned {
             Some(error) => Err(error.clone()),

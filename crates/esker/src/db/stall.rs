@@ -6,8 +6,8 @@
 //! on a compaction. A wait for the throttle has a fixed maximum.
 //!
 //! Invariants: a stall is in the queue's list from [`DbInner::begin_stall`] to
-//! [`DbInner::end_stall`]. A slowdown is announced when it first delays a writer, and has ended when
-//! the debt is computed and there is no reason left, so a long slowdown is two events.
+//! [`DbInner::end_stall`]. A slowdown is announced when it first delays a writer. It has ended when the
+//! debt is computed and there is no reason left, or when the store closes.
 
 use std::time::Instant;
 
@@ -178,7 +178,7 @@ impl DbInner {
     }
 
     /// Wakes a thread that delivers events, if there is a listener.
-    fn wake_for_listeners(&self) {
+    pub(super) fn wake_for_listeners(&self) {
         if !self.observers.listeners.is_empty() {
             self.wake(JobClass::Short);
         }
@@ -189,13 +189,17 @@ impl DbInner {
         if self.write_throttle.is_announced() {
             return;
         }
-        let Some(slowdown) = self.slowdown() else { return };
-        if !self.write_throttle.announce(&slowdown) {
-            return;
+        // Without bytes the reason has ended since the writer looked.
+        let Some(slowdown) = self.slowdown().filter(|slowdown| slowdown.bytes > 0) else { return };
+        let is_told = self.write_throttle.announce(&slowdown, || {
+            let Stall { cause, bytes, clears, .. } = slowdown.clone();
+            self.emit(|| Event::StallBegan { cause, bytes, clears, is_stopped: false });
+        });
+        if is_told {
+            self.wake_for_listeners();
+            // It may have ended before it was announced.
+            self.end_slowdown_if_over();
         }
-        let Stall { cause, bytes, clears, .. } = slowdown;
-        self.emit(|| Event::StallBegan { cause, bytes, clears, is_stopped: false });
-        self.wake_for_listeners();
     }
 
     /// Announces the end of an announced slowdown, unless writers are still slowed.
@@ -203,12 +207,17 @@ impl DbInner {
         let throttle = &self.write_throttle;
         let limit = self.write_params.debt_limit_bytes.load(Ordering::Relaxed);
         let is_indebted = self.debt_bytes.load(Ordering::Relaxed) > limit / 2;
-        if !throttle.is_announced() || throttle.is_near_stall() || is_indebted {
-            return;
+        if throttle.is_announced() && !throttle.is_near_stall() && !is_indebted {
+            self.end_slowdown();
         }
-        let Some((slowdown, began)) = throttle.take_announced() else { return };
-        let Stall { cause, bytes, clears, .. } = slowdown;
-        let duration = began.elapsed();
-        self.emit(|| Event::StallEnded { cause, bytes, clears, duration, is_stopped: false });
+    }
+
+    /// Announces the end of an announced slowdown.
+    pub(super) fn end_slowdown(&self) {
+        self.write_throttle.end_announced(|slowdown, began| {
+            let Stall { cause, bytes, clears, .. } = slowdown;
+            let duration = began.elapsed();
+            self.emit(|| Event::StallEnded { cause, bytes, clears, duration, is_stopped: false });
+        });
     }
 }

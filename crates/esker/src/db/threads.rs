@@ -187,9 +187,11 @@ impl DbInner {
              then close the store and open it again"
         );
         self.refuse_writes(name, Error::new(ErrorKind::ReadOnly, message).with_path(&self.dir));
+        self.deliver_events();
     }
 
-    /// Refuses writes from now on with this error, which `name` has met.
+    /// Refuses writes from now on with this error, which `name` has met. The event is delivered
+    /// later: the caller may hold locks.
     pub(super) fn refuse_writes(&self, name: &str, error: Error) {
         self.note_error(name, &error);
         let mut queue = self.queue.lock();
@@ -202,10 +204,9 @@ impl DbInner {
         drop(queue);
         self.wake_all();
         self.idle.notify_all();
-        self.deliver_events();
     }
 
-    /// Returns the error for writes after a store thread has panicked.
+    /// Returns the error for writes after a store thread has panicked or a sync for a slot has failed.
     #[cold]
     pub(super) fn check_broken(&self) -> Result<()> {
         self.queue.lock().broken.clone().map_or(Ok(()), Err)

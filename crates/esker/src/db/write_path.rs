@@ -369,6 +369,10 @@ impl CommitHooks for DbInner {
         self.busy_behind_writers()
     }
 
+    fn check_syncs(&self) -> Result<()> {
+        if self.feed.has_failed_sync() { self.check_unbroken() } else { Ok(()) }
+    }
+
     fn publish_hints(&self, tree: TreeId, hints: Arc<Hints>) {
         DbInner::publish_hints(self, tree, hints);
     }

@@ -164,22 +164,25 @@ impl WriteThrottle {
         self.is_announced.load(Ordering::Relaxed)
     }
 
-    /// Records that listeners are told of a slowdown. Returns `false` if they know of one.
-    pub fn announce(&self, slowdown: &Stall) -> bool {
+    /// Tells listeners of a slowdown by `tell`, unless they know of one. Returns whether it was told.
+    pub fn announce(&self, slowdown: &Stall, tell: impl FnOnce()) -> bool {
         let mut times = self.times.lock();
         if times.announced.is_some() {
             return false;
         }
         times.announced = Some((slowdown.clone(), Instant::now()));
         self.is_announced.store(true, Ordering::Relaxed);
+        // Under the lock, so that no other thread tells of the end before.
+        tell();
         true
     }
 
-    /// Takes the announced slowdown, and when it was announced.
-    pub fn take_announced(&self) -> Option<(Stall, Instant)> {
-        let announced = self.times.lock().announced.take();
+    /// Tells listeners of the end of the announced slowdown by `tell`, if there is one.
+    pub fn end_announced(&self, tell: impl FnOnce(Stall, Instant)) {
+        let mut times = self.times.lock();
+        let Some((slowdown, began)) = times.announced.take() else { return };
         self.is_announced.store(false, Ordering::Relaxed);
-        announced
+        tell(slowdown, began);
     }
 
     /// Records that a memtable of `bytes` is being flushed.

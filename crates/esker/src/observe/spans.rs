@@ -100,10 +100,10 @@ impl EventListener for TracingListener {
                     );
                 });
             }
-            Event::StallBegan { bytes, .. } => {
+            Event::StallBegan { bytes, is_stopped: true, .. } => {
                 tracing::warn!(target: TARGET, bytes = *bytes, "{}", text);
             }
-            Event::StallEnded { bytes, duration, .. } => {
+            Event::StallEnded { bytes, duration, is_stopped: true, .. } => {
                 let us = duration.as_micros() as u64;
                 tracing::warn!(target: TARGET, bytes = *bytes, duration_us = us, "{}", text);
             }

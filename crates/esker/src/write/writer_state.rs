@@ -63,6 +63,11 @@ pub trait CommitHooks {
     fn wait_recovered(&self, deadline: Option<Instant>) -> Result<()>;
     /// Returns the counters for bytes and syncs.
     fn counters(&self) -> &Counters;
+    /// Returns the error of a sync of a log that failed elsewhere. The kernel may have dropped bytes
+    /// of that log, and a later sync would succeed without them.
+    fn check_syncs(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The writer state. One writer holds it at a time.
@@ -376,6 +381,7 @@ impl WriterState {
             return Err(refused(error));
         }
         self.wait_recovered(hooks, None)?;
+        hooks.check_syncs()?;
         while let Some(oldest) = self.unsynced_logs.first_mut() {
             if let Err(error) = oldest.sync() {
                 self.poisoned = Some(error.clone());
@@ -394,7 +400,8 @@ impl WriterState {
             }
             count_sync(counters);
         }
-        Ok(())
+        // One that failed meanwhile may have dropped bytes that these syncs should have kept.
+        hooks.check_syncs()
     }
 }
 

@@ -6,6 +6,7 @@ mod errors;
 mod operation_errors;
 mod replay;
 mod scrub;
+mod slots;
 mod stalls;
 mod waits;
 mod wrong_callbacks;

@@ -430,8 +430,8 @@ impl Session<'_> {
         let (start, results) = std::thread::scope(|scope| {
             let running: Vec<_> =
                 (0..threads).map(|thread| scope.spawn(move || read(thread))).collect();
-            barrier.wait();
             let start = Instant::now();
+            barrier.wait();
             let results: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
             (start, results)
         });

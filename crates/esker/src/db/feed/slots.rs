@@ -292,7 +292,7 @@ impl Slot {
     ///
     /// # Errors
     /// `InvalidArgument` for a position after the newest write; as [`Slot::position`]; `NoSpace`,
-    /// `Io`.
+    /// `Io`; `ReadOnly` after a failed sync of a log.
     pub fn confirm(&self, position: u64) -> Result<()> {
         let inner = &self.inner;
         inner.check_open()?;

@@ -28,6 +28,8 @@ use crate::tree::names::{self, KeptTable};
 pub(crate) struct Feed {
     /// Whether the store has a slot that keeps logs.
     has_slots: AtomicBool,
+    /// Whether a sync of a log for a slot has failed. The store then refuses writes.
+    sync_failed: AtomicBool,
     /// Whether ingested tables may be kept for slots.
     pub(super) keeps_ingests: AtomicBool,
     /// Held while a keyspace is created, renamed or dropped.
@@ -55,6 +57,12 @@ impl Feed {
     #[inline]
     pub fn has_slots(&self) -> bool {
         self.has_slots.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a sync of a log for a slot has failed.
+    #[inline]
+    pub fn has_failed_sync(&self) -> bool {
+        self.sync_failed.load(Ordering::Acquire)
     }
 
     /// Records that a slot was created.
@@ -222,7 +230,8 @@ impl DbInner {
     ///
     /// # Errors
     /// `Io`. After a failed sync the kernel may have dropped the bytes, and a second one would
-    /// succeed without them. So the store then refuses writes, and this handle syncs nothing again.
+    /// succeed without them. So the store then refuses writes and syncs no log again: later calls
+    /// return `ReadOnly`.
     pub(super) fn sync_logs_below(&self, number: u64, are_complete: bool) -> Result<()> {
         self.check_unbroken()?;
         let synced = self.try_sync_logs_below(number, are_complete)?;
@@ -233,6 +242,8 @@ impl DbInner {
             );
             let refused = Error::new(crate::ErrorKind::ReadOnly, message).with_path(&self.dir);
             self.refuse_writes("slots", refused);
+            self.feed.sync_failed.store(true, Ordering::Release);
+            self.wake_for_listeners();
         }
         synced
     }

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use common::{ended, middle, number};
 use esker::{Batch, Db, DbIterator, KeyspaceOptions, Options, Runtime, RuntimeOptions};
+use esker_lab::measure::host::memory;
 use esker_lab::workload::rng::Rng;
 
 /// The environment variable with the part that a process runs.
@@ -41,12 +42,14 @@ fn while_doing<E: std::fmt::Display>(doing: &str) -> impl Fn(E) -> String {
     move |error| format!("{doing}: {error}")
 }
 
-/// Returns a number of the process's status, in bytes.
-fn status_bytes(name: &str) -> Ended<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").map_err(while_doing("read status"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    Ok(kib.ok_or_else(|| format!("the status has no {name}"))? << 10)
+/// Returns the resident memory of this process in bytes.
+fn resident_bytes() -> Ended<u64> {
+    memory().resident_bytes.ok_or_else(|| "the system does not tell resident memory".into())
+}
+
+/// Returns the greatest resident memory of this process so far, in bytes.
+fn peak_bytes() -> Ended<u64> {
+    memory().peak_bytes.ok_or_else(|| "the system does not tell the peak of memory".into())
 }
 
 fn count_in(dir: &str) -> Ended<usize> {
@@ -99,23 +102,23 @@ fn idle_stores(dir: &Path) -> Ended<()> {
     let first = open(&dir.join("first"), &runtime)?;
     first.put("first", "1").map_err(while_doing("put"))?;
     let descriptors = count_in("/proc/self/fd")?;
-    let before = status_bytes("VmRSS")?;
+    let before = resident_bytes()?;
     let mut all = Vec::new();
     let opened = timed(0..stores, |at| {
         all.push(open(&dir.join(at.to_string()), &runtime)?);
         Ok(())
     })?;
     let each = |now: u64| now.saturating_sub(before) as f64 / stores as f64 / 1024.0;
-    let (unwritten, threads) = (each(status_bytes("VmRSS")?), count_in("/proc/self/task")?);
+    let (unwritten, threads) = (each(resident_bytes()?), count_in("/proc/self/task")?);
     let descriptors = (count_in("/proc/self/fd")? - descriptors) as f64 / stores as f64;
     for db in &all {
         for at in 0..10_u64 {
             db.put(at.to_be_bytes(), [7; 100]).map_err(while_doing("put"))?;
         }
     }
-    let written = each(status_bytes("VmRSS")?);
+    let written = each(resident_bytes()?);
     std::thread::sleep(REST);
-    let rested = each(status_bytes("VmRSS")?);
+    let rested = each(resident_bytes()?);
     for db in &all {
         let found = count_pairs(db.iter())?;
         assert_eq!(found, 10, "a store has other pairs than those that were put");
@@ -201,7 +204,7 @@ fn write_until(db: &Db, seed: u64, end: Instant) -> Ended<u64> {
 fn written_stores(dir: &Path) -> Ended<()> {
     let seconds = number("SECONDS", 10, 1)?;
     let runtime = runtime(BUDGET_BYTES)?;
-    let before = status_bytes("VmRSS")?;
+    let before = resident_bytes()?;
     let group = Group::enter(BUDGET_BYTES + BUDGET_BYTES / 5);
     let opened = (0..WRITTEN_STORES).map(|at| open(&dir.join(at.to_string()), &runtime));
     let all: Vec<Db> = opened.collect::<Ended<_>>()?;
@@ -220,12 +223,12 @@ fn written_stores(dir: &Path) -> Ended<()> {
         let joined = writers.into_iter().map(|writer| writer.join().expect("a writer ends"));
         joined.collect::<Ended<_>>()
     })?;
-    let most = status_bytes("VmHWM")?.saturating_sub(before);
+    let most = peak_bytes()?.saturating_sub(before);
     for (db, puts) in all.iter().zip(&puts) {
         let found = count_pairs(db.iter())?;
         assert_eq!(found, *puts, "a store has other pairs than those that were put");
     }
-    let read = status_bytes("VmHWM")?.saturating_sub(before);
+    let read = peak_bytes()?.saturating_sub(before);
     let stalled: u64 = all.iter().map(|db| db.metrics().stalled_us).sum();
     let (median, least, greatest) = middle(puts.iter().map(|puts| *puts as f64).collect());
     let budget = BUDGET_BYTES as f64;
@@ -255,14 +258,14 @@ fn keyspaces(dir: &Path) -> Ended<()> {
         keyspace.put(at.to_be_bytes(), [7; 100]).map_err(while_doing("put"))
     };
     (0..count).try_for_each(|at| put(&one, at))?;
-    let before = status_bytes("VmRSS")?;
+    let before = resident_bytes()?;
     let mut all = Vec::new();
     let created = timed(0..count, |at| {
         let keyspace = db.keyspace(&name(at), &KeyspaceOptions::default());
         all.push(keyspace.map_err(while_doing("create"))?);
         Ok(())
     })?;
-    let bytes = status_bytes("VmRSS")?.saturating_sub(before) as f64 / count as f64;
+    let bytes = resident_bytes()?.saturating_sub(before) as f64 / count as f64;
     let opened = timed(0..count, |at| {
         let found = db.existing_keyspace(&name(at)).map_err(while_doing("find"))?;
         found.map(drop).ok_or_else(|| format!("{} is missing", name(at)))
@@ -320,7 +323,7 @@ fn long_batch(dir: &Path) -> Ended<()> {
     assert_eq!(pairs, operations, "the batch is not whole");
     println!("| a batch of {operations} operations over 1000 keyspaces | |\n|---|---:|");
     println!("| built, s | {built:.2} |\n| written, s | {written:.2} |");
-    let most = status_bytes("VmHWM")? >> 20;
+    let most = peak_bytes()? >> 20;
     println!("| bytes of the batch, MiB | {} |", batch.size_bytes() >> 20);
     println!("| resident at most, MiB | {most} |\n");
     Ok(())

@@ -15,10 +15,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use esker::feed::{Change, ChangeBatch, SlotOptions};
-use esker::{Db, ErrorKind, Options, WriteOptions, built_in_merge_operator};
+use esker::{Db, ErrorKind, Options, WriteOptions};
 use esker_lab::target::{Durability, StoreOptions, Target, TransactionError, TransactionKind};
 use esker_peers::engine_named;
-use esker_testkit::campaign::keyspaces::{MERGE_OPERATOR, SLOTS, is_reversed, names, seen};
+use esker_testkit::campaign::cell::Cell;
+use esker_testkit::campaign::keyspaces::{SLOTS, is_reversed, names, seen};
 use esker_testkit::campaign::ops::deletes;
 use esker_testkit::rng::SplitMix64;
 use esker_testkit::torture::plan;
@@ -120,11 +121,9 @@ fn whole(key: &[u8], prefix: &[u8]) -> Vec<u8> {
 /// Returns the value after a merge into a value, both with their first byte.
 fn merged(before: Option<&[u8]>, operand: &[u8]) -> Vec<u8> {
     let existing = before.and_then(|value| value.strip_prefix(&[PRESENT]));
-    let operator = built_in_merge_operator(MERGE_OPERATOR).expect("an operator");
-    let mut value = Vec::new();
-    operator.full_merge(b"", existing, &[operand], &mut value).expect("a merge");
-    value.insert(0, PRESENT);
-    value
+    let cell = existing.map_or_else(Cell::default, |value| Cell::put(value, None));
+    let value = cell.merged(operand).value_at(0).expect("a cell with an operand has a value");
+    [&[PRESENT], &value[..]].concat()
 }
 
 impl Copy {

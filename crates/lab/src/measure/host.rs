@@ -19,18 +19,20 @@ pub fn thread_cpu_seconds() -> f64 {
 
 /// Returns [`cpu_seconds`] plus the CPU seconds of exited children.
 pub fn cpu_seconds_with_children() -> f64 {
-    // After the command name in parentheses: state is the first field, cutime the 14th, in ticks.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = rest.split_whitespace().skip(13).take(2).filter_map(|t| t.parse::<f64>().ok());
-    cpu_seconds() + ticks.sum::<f64>() / TICKS_A_SECOND
+    // The user and the system time of the children follow those of the process.
+    cpu_seconds() + two_times(13).map_or(0.0, |(user, system)| user + system)
 }
 
 /// Returns the user and the system CPU seconds of this process, in hundredths.
 pub fn cpu_seconds_split() -> Option<(f64, f64)> {
-    // After the command name in parentheses: state is the first field, utime the 12th, in ticks.
+    two_times(11)
+}
+
+/// Returns two times of this process, in seconds: those after `skipped` fields. The first field
+/// after the command name in parentheses is the state.
+fn two_times(skipped: usize) -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let mut rest = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut rest = stat.rsplit_once(')')?.1.split_whitespace().skip(skipped);
     let mut ticks = || rest.next()?.parse::<f64>().ok();
     Some((ticks()? / TICKS_A_SECOND, ticks()? / TICKS_A_SECOND))
 }

@@ -60,6 +60,14 @@ pub struct Done {
     pub mix: Option<MixCounts>,
 }
 
+/// Returns the counts of two threads together, where each may have none.
+fn both<T>(mine: Option<T>, theirs: Option<T>, merge: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (mine, theirs) {
+        (Some(mine), Some(theirs)) => Some(merge(mine, theirs)),
+        (mine, theirs) => mine.or(theirs),
+    }
+}
+
 impl Done {
     /// Counts a wrong read, and keeps the description of the first one.
     pub fn mistake(&mut self, describe: impl FnOnce() -> String) {
@@ -77,18 +85,10 @@ impl Done {
         self.bytes += other.bytes;
         self.wrong += other.wrong;
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
-        self.transactions = match (self.transactions, other.transactions) {
-            (Some(mine), Some(theirs)) => Some(mine.merge(theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        self.queue = match (self.queue.take(), other.queue) {
-            (Some(mine), Some(theirs)) => Some(mine.merge(&theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        self.mix = match (self.mix.take(), other.mix) {
-            (Some(mine), Some(theirs)) => Some(mine.merge(&theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
+        self.transactions =
+            both(self.transactions, other.transactions, |mine, theirs| mine.merge(theirs));
+        self.queue = both(self.queue.take(), other.queue, |mine, theirs| mine.merge(&theirs));
+        self.mix = both(self.mix.take(), other.mix, |mine, theirs| mine.merge(&theirs));
         match (&mut self.timeline, other.timeline) {
             (Some(mine), Some(theirs)) => mine.merge(&theirs),
             (mine @ None, theirs) => *mine = theirs,

@@ -6,6 +6,7 @@
 use esker::built_in_merge_operator;
 
 use super::keyspaces::MERGE_OPERATOR;
+use super::ops::Op;
 
 /// The end of a span without an end, in milliseconds since 1970.
 const NEVER_MS: u64 = u64::MAX;
@@ -37,6 +38,16 @@ impl Cell {
     /// Returns the cell of a put. It expires at a time, or never.
     pub fn put(value: &[u8], expires_ms: Option<u64>) -> Cell {
         Cell { put: Some((value.to_vec(), expires_ms.unwrap_or(NEVER_MS))), operands: Vec::new() }
+    }
+
+    /// Returns what is written of a key after an operation on it at a time.
+    pub fn after(cell: Option<Cell>, op: &Op, now_ms: impl FnOnce() -> u64) -> Option<Cell> {
+        match op {
+            Op::Put(_, _, value) => Some(Cell::put(value, None)),
+            Op::PutExpiring(_, _, value, ttl_ms) => Some(Cell::put(value, Some(now_ms() + ttl_ms))),
+            Op::Merge(_, _, operand) => Some(cell.unwrap_or_default().merged(operand)),
+            Op::Delete(..) | Op::DeleteRange(..) | Op::Clear(_) => None,
+        }
     }
 
     /// Returns the cell after another operand.

@@ -238,23 +238,13 @@ impl Ledger {
                     cell = None;
                 }
                 Op::Clear(_) if serial != 0 => cell = None,
-                op if op.key().is_some_and(|other| other == key) => cell = self.written(cell, op),
+                op if op.key().is_some_and(|other| other == key) => {
+                    cell = Cell::after(cell, op, || self.bounds.now_ms)
+                }
                 _ => {}
             }
         }
         cell.and_then(|cell| cell.value_at(self.bounds.now_ms))
-    }
-
-    /// Returns what is written of a key after an operation on it.
-    fn written(&self, cell: Option<Cell>, op: &Op) -> Option<Cell> {
-        match op {
-            Op::Put(_, _, value) => Some(Cell::put(value, None)),
-            Op::PutExpiring(_, _, value, ttl_ms) => {
-                Some(Cell::put(value, Some(self.bounds.now_ms + ttl_ms)))
-            }
-            Op::Merge(_, _, operand) => Some(cell.unwrap_or_default().merged(operand)),
-            Op::Delete(..) | Op::DeleteRange(..) | Op::Clear(_) => None,
-        }
     }
 
     /// Returns whether the keyspace that operations on a slot reach has the reverse key order.
@@ -302,7 +292,7 @@ impl Ledger {
                 op => {
                     let Some(key) = op.key() else { continue };
                     let cell = self.cells.get(&(serial, key.clone())).cloned();
-                    self.set(serial, key, self.written(cell, op));
+                    self.set(serial, key, Cell::after(cell, op, || self.bounds.now_ms));
                 }
             }
         }

@@ -260,23 +260,20 @@ impl Model {
         self.at = self.at.max(n);
     }
 
-    fn apply(&mut self, op: Op, now_ms: impl Fn() -> u64) {
+    fn apply(&mut self, op: Op, now_ms: impl FnOnce() -> u64) {
         match op {
-            Op::Put(slot, key, value) => {
-                self.pairs.insert((slot, key), Cell::put(&value, None));
-            }
-            Op::PutExpiring(slot, key, value, ttl_ms) => {
-                self.pairs.insert((slot, key), Cell::put(&value, Some(now_ms() + ttl_ms)));
-            }
-            Op::Merge(slot, key, operand) => {
-                let cell = self.pairs.remove(&(slot, key.clone())).unwrap_or_default();
-                self.pairs.insert((slot, key), cell.merged(&operand));
-            }
-            Op::Delete(slot, key) => drop(self.pairs.remove(&(slot, key))),
             Op::DeleteRange(slot, lo, hi) => self.pairs.retain(|(other, key), _| {
                 *other != slot || !deletes(is_reversed(slot), &lo, &hi, key)
             }),
             Op::Clear(_) => {}
+            op => {
+                let Some(key) = op.key() else { return };
+                let place = (op.slot(), key.clone());
+                let before = self.pairs.remove(&place);
+                if let Some(cell) = Cell::after(before, &op, now_ms) {
+                    self.pairs.insert(place, cell);
+                }
+            }
         }
     }
 }

@@ -274,7 +274,7 @@ impl Applier {
         let known = load.filter(|load| (load.sequence, load.next_part) == (sequence, part));
         let mut load = match (known, batch.changes.first()) {
             (Some(known), _) if part > 0 => known.load,
-            (_, Some(first)) if part == 0 => SortedLoad::new(&self.keyspace(name_of(first))?)?,
+            (_, Some(first)) if part == 0 => SortedLoad::new(&self.keyspace(first.keyspace())?)?,
             _ => return Err(self.out_of_place("this part of an ingest")),
         };
         batch.changes.iter().try_for_each(|change| self.add_to(&mut load, change))?;
@@ -393,7 +393,7 @@ impl Applier {
                 self.change_keyspaces(change, at)?;
                 continue;
             }
-            let name = name_of(change);
+            let name = change.shared_keyspace();
             let keyspace = match &last {
                 Some((known, keyspace)) if **known == **name => keyspace.clone(),
                 _ => self.keyspace(name)?,
@@ -518,18 +518,4 @@ fn is_of_keyspaces(change: &Change) -> bool {
             | Change::KeyspaceRenamed { .. }
             | Change::KeyspaceDropped { .. }
     )
-}
-
-/// Returns the keyspace of a change.
-fn name_of(change: &Change) -> &Arc<str> {
-    match change {
-        Change::Put { keyspace, .. }
-        | Change::Merge { keyspace, .. }
-        | Change::Delete { keyspace, .. }
-        | Change::DeleteRange { keyspace, .. }
-        | Change::Clear { keyspace }
-        | Change::KeyspaceCreated { keyspace, .. }
-        | Change::KeyspaceRenamed { keyspace, .. }
-        | Change::KeyspaceDropped { keyspace } => keyspace,
-    }
 }

@@ -31,6 +31,11 @@ pub enum Change {
 impl Change {
     /// Returns the name that the keyspace of the change had then.
     pub fn keyspace(&self) -> &str {
+        self.shared_keyspace()
+    }
+
+    /// Returns [`Change::keyspace`] as a name that can be kept without a copy.
+    pub(super) fn shared_keyspace(&self) -> &Arc<str> {
         match self {
             Change::Put { keyspace, .. }
             | Change::Merge { keyspace, .. }

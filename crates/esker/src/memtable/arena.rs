@@ -17,7 +17,7 @@
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::pool::ChunkPool;
 use crate::base::chunk::{CHUNK_SHIFT, CHUNK_WORDS, Chunk};
@@ -27,6 +27,9 @@ use crate::base::sync::{Bug, Mutex, is_seeded};
 
 /// Number of chunk numbers in a 32-bit address.
 const CHUNKS_MAX: usize = if cfg!(esker_shuttle) { 256 } else { 1 << (32 - CHUNK_SHIFT) };
+/// Number of chunk numbers that an arena has from its beginning: 512 MiB, of which the addresses take
+/// 2 KiB. An arena that is larger allocates the table of the others (see [`Arena::far`]).
+const NEAR: usize = if cfg!(any(test, esker_shuttle)) { 4 } else { 256 };
 /// Maximum size, in words, of an entry in a shared chunk. A larger entry has its own allocation.
 const SHARED_WORDS_MAX: usize = CHUNK_WORDS / 4;
 /// Size of an entry header, in bytes: `seqno << 8 | kind`, key length, value length.
@@ -64,8 +67,11 @@ struct Allocations {
 
 /// The arena. All its memory is freed together.
 pub(super) struct Arena {
-    /// Address of the memory of each chunk number; null where no memory is allocated.
-    table: Box<[AtomicPtr<u64>]>,
+    /// Address of the memory of each of the first [`NEAR`] chunk numbers; null where no memory is
+    /// allocated.
+    near: Box<[AtomicPtr<u64>; NEAR]>,
+    /// The same for the other chunk numbers. Its 128 KiB would be most of the memory of an idle store.
+    far: OnceLock<Box<[AtomicPtr<u64>]>>,
     /// `chunk number << 32 | words used in it` of the current chunk.
     tail: AtomicU64,
     /// Bytes used outside the current chunk.
@@ -78,7 +84,8 @@ impl Arena {
     /// Creates an arena that takes its chunks from `pool` and returns them when dropped.
     pub fn new(pool: Arc<ChunkPool>) -> Arena {
         Arena {
-            table: empty_table(),
+            near: Box::new([const { AtomicPtr::new(ptr::null_mut()) }; NEAR]),
+            far: OnceLock::new(),
             tail: AtomicU64::new(NO_CHUNK),
             full_bytes: AtomicUsize::new(0),
             spans: Mutex::new(Allocations { list: Vec::new(), next: 0 }),
@@ -149,8 +156,22 @@ impl Arena {
 
     #[inline]
     fn address(&self, at: EntryRef) -> *const u64 {
-        let chunk = self.table[(at.0 >> CHUNK_SHIFT) as usize].load(Ordering::Acquire);
+        let chunk = self.slot((at.0 >> CHUNK_SHIFT) as usize).load(Ordering::Acquire);
         chunk.wrapping_add(at.0 as usize & (CHUNK_WORDS - 1))
+    }
+
+    /// Returns the place of the address of a chunk.
+    #[inline]
+    fn slot(&self, chunk: usize) -> &AtomicPtr<u64> {
+        match self.near.get(chunk) {
+            Some(slot) => slot,
+            None => self.far_slot(chunk - NEAR),
+        }
+    }
+
+    #[cold]
+    fn far_slot(&self, chunk: usize) -> &AtomicPtr<u64> {
+        &self.far.get_or_init(far_table)[chunk]
     }
 
     /// Allocates `words` words for the caller alone.
@@ -177,7 +198,7 @@ impl Arena {
             };
             if claim.is_ok() {
                 let chunk = (tail >> 32) as usize;
-                let base = self.table[chunk].load(Ordering::Acquire);
+                let base = self.slot(chunk).load(Ordering::Acquire);
                 let at = EntryRef((chunk << CHUNK_SHIFT | used) as u32);
                 return (at, base.wrapping_add(used));
             }
@@ -205,7 +226,7 @@ impl Arena {
         let memory = Box::into_raw(Box::<[u64]>::new_uninit_slice(words)).cast();
         let chunk = self.install(&mut spans, memory, Some(words));
         self.full_bytes.fetch_add(words * 8, Ordering::Relaxed);
-        (EntryRef((chunk << CHUNK_SHIFT) as u32), self.table[chunk].load(Ordering::Relaxed))
+        (EntryRef((chunk << CHUNK_SHIFT) as u32), self.slot(chunk).load(Ordering::Relaxed))
     }
 
     /// Takes ownership of the memory at `base`, under the next chunk numbers. The memory is `words`
@@ -214,8 +235,9 @@ impl Arena {
         let first = spans.next;
         let count = words.unwrap_or(CHUNK_WORDS).div_ceil(CHUNK_WORDS);
         assert!(first + count <= CHUNKS_MAX, "a memtable reached 32 GiB without a rotation");
-        for (i, slot) in self.table[first..first + count].iter().enumerate() {
-            slot.store(base.wrapping_add(i * CHUNK_WORDS), Ordering::Release);
+        for i in 0..count {
+            let address = base.wrapping_add(i * CHUNK_WORDS);
+            self.slot(first + i).store(address, Ordering::Release);
         }
         spans.next += count;
         spans.list.push((first, words));
@@ -223,26 +245,16 @@ impl Arena {
     }
 }
 
-/// Returns a null pointer for each chunk number, in pages that take no memory before their first
-/// use.
-#[cfg(not(esker_shuttle))]
-fn empty_table() -> Box<[AtomicPtr<u64>]> {
-    let table = Box::<[AtomicPtr<u64>]>::new_zeroed_slice(CHUNKS_MAX);
-    // SAFETY: all-zero bytes are a null pointer, which is a valid `AtomicPtr`.
-    unsafe { table.assume_init() }
-}
-
-/// Returns a null pointer for each chunk number.
-#[cfg(esker_shuttle)]
-fn empty_table() -> Box<[AtomicPtr<u64>]> {
-    (0..CHUNKS_MAX).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
+/// Returns a null pointer for each chunk number after the first [`NEAR`] ones.
+fn far_table() -> Box<[AtomicPtr<u64>]> {
+    (NEAR..CHUNKS_MAX).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
         let spans = std::mem::take(&mut self.spans.get_mut().list);
         for (first, words) in spans {
-            let base = *self.table[first].get_mut();
+            let base = self.slot(first).load(Ordering::Relaxed);
             match words {
                 // SAFETY: without a number of words, the pointer was taken out of a `Chunk` and is
                 // listed once. `&mut self` guarantees that no entry is borrowed any more.

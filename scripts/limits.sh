@@ -64,3 +64,16 @@ for place in "$group" "$group/inner"; do
         'echo $$ > "$1/tasks" && exec "$2" within_its_control_group' sh "$place" "$(realpath "$program")"
     echo "maximum memory of a default store in a cgroup of 96 MiB: $(cat "$group/memory.max_usage_in_bytes") bytes" >&2
 done
+
+# Two hundred stores that are written at once share a budget of 128 MiB. The limit of their group, in
+# which the program itself also counts, is a fifth above the budget.
+stores=$(cargo test --no-run --workspace --test runtime_processes --message-format short 2>&1 |
+    sed -n 's/.*Executable.*(\(.*\))$/\1/p')
+echo $((128 * 6 / 5))M > "$group/memory.limit_in_bytes"
+echo 0 > "$group/memory.max_usage_in_bytes"
+mkdir "$disk/stores"
+ESKER_RUNTIME=budget ESKER_RUNTIME_DIR=$disk/stores sh -c \
+    'echo $$ > "$1/tasks" && exec "$2" --exact inside --nocapture' sh "$group" "$(realpath "$stores")"
+rm -r "$disk/stores"
+echo "maximum memory of 200 stores in a cgroup of a fifth above their budget:" \
+    "$(cat "$group/memory.max_usage_in_bytes") bytes" >&2

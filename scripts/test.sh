@@ -40,7 +40,7 @@ steps-of-bindings)
     step scripts/api-pages.sh
     step scripts/java.sh test
     step scripts/dropin.sh
-    step env SEQUENCES=160 scripts/rocksdb-suite.sh
+    step env SEQUENCES=64 scripts/rocksdb-suite.sh
     exit "$failed"
     ;;
 engine)
@@ -48,8 +48,7 @@ engine)
     step scripts/limits.sh
     step scripts/package.sh
     step env QUICK=yes scripts/mapped.sh
-    step env QUICK=yes scripts/crash.sh
-    step env SCHEDULES=2000 scripts/schedules.sh
+    step env SCHEDULES=500 scripts/schedules.sh
     step scripts/portable.sh
     step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
     step cargo xtask api

@@ -108,7 +108,8 @@ fn thousand_open_stores_need_few_threads_and_little_memory() {
 }
 
 /// Two hundred stores that are written at once: all memory of the process together stays within
-/// the budget and half of it. The excess is what the allocator keeps for its threads.
+/// the budget and a fifth of it. The excess is what the allocator keeps for its threads.
+/// `scripts/limits.sh` runs it in a control group with that limit.
 fn two_hundred_stores_in_one_budget(dir: &Path) {
     const BUDGET: u64 = 128 << 20;
     const STORES: u64 = 200;
@@ -122,20 +123,15 @@ fn two_hundred_stores_in_one_budget(dir: &Path) {
     let open = |n: u64| Db::open(dir.join(n.to_string()), options()).unwrap();
     let all: Vec<Db> = (0..STORES).map(open).collect();
     std::thread::scope(|scope| {
-        for thread in 0..4_usize {
-            let all = &all;
+        for (store, db) in (0..).zip(&all) {
             scope.spawn(move || {
                 let mut value = [0; 1000];
                 for n in 0..PUTS {
-                    for (store, db) in all.iter().enumerate().skip(thread).step_by(4) {
-                        // Bytes that no compression makes shorter.
-                        for (at, word) in value.chunks_exact_mut(8).enumerate() {
-                            word.copy_from_slice(&key(n
-                                ^ (at as u64) << 20
-                                ^ (store as u64) << 40));
-                        }
-                        db.put(key(n), value).unwrap();
+                    // Bytes that no compression makes shorter.
+                    for (at, word) in (0..).zip(value.chunks_exact_mut(8)) {
+                        word.copy_from_slice(&key(n ^ at << 20 ^ store << 40));
                     }
+                    db.put(key(n), value).unwrap();
                 }
             });
         }
@@ -151,7 +147,7 @@ fn two_hundred_stores_in_one_budget(dir: &Path) {
         written >> 20,
         runtime.metrics()
     );
-    assert!(most <= BUDGET + BUDGET / 2, "{} MiB", most >> 20);
+    assert!(most <= BUDGET + BUDGET / 5, "{} MiB", most >> 20);
     all.into_iter().for_each(|db| db.close().unwrap());
 }
 

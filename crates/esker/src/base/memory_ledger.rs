@@ -3,24 +3,31 @@
 //! Each store has an [`Account`]. When the active memtables of all stores together exceed half of
 //! the limit, the store with the largest one is asked to flush it. So no store writes a small table
 //! because another one writes much. When all memtables together reach the limit, writers wait until
-//! flushes have freed memory.
+//! flushes have freed memory. They go on in the order in which they came. While one waits, each
+//! other writer waits too once it has written its turn ([`TURN_BYTES`]): else those that run when
+//! memory is freed would take it again and again, and the others would wait for ever.
 //!
 //! Invariants:
 //! 1. `total_bytes` and `active_bytes` are the sums over the accounts that count.
 //! 2. The memory of a store whose flushes fail does not count: it would not be freed, and the other
 //!    stores must go on. Its own writers get the error of its flush when its memtables are full.
 //! 3. The store that is asked has the largest active memtable among those that are not asked yet.
+//! 4. `waiting` is the length of `queue`. A writer leaves the queue when its wait ends, however it
+//!    ends.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
-use super::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use super::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use super::sync::{Condvar, Mutex, MutexGuard};
 
 /// Bytes by which an active memtable grows before its account is updated.
 const STEP_BYTES: u64 = 16 << 10;
 /// The smallest active memtable that a store is asked to flush, in bytes.
 const FLUSHED_BYTES_MIN: u64 = 4 << 10;
+/// Bytes that a writer may write after a wait while others wait: four steps.
+const TURN_BYTES: u64 = 4 * STEP_BYTES;
 
 /// The ledger of the memtables of a runtime.
 pub struct MemoryLedger {
@@ -28,8 +35,22 @@ pub struct MemoryLedger {
     total_bytes: AtomicU64,
     active_bytes: AtomicU64,
     accounts: Mutex<Vec<Weak<Account>>>,
-    waiters: Mutex<()>,
+    queue: Mutex<Queue>,
+    waiting: AtomicUsize,
     freed: Condvar,
+}
+
+/// The writers that wait, by number, in the order in which they came.
+#[derive(Default)]
+struct Queue {
+    numbers: VecDeque<u64>,
+    last: u64,
+}
+
+/// A place in the queue of a ledger, which ends when it is dropped.
+pub struct Turn<'a> {
+    account: &'a Account,
+    number: u64,
 }
 
 /// What a store holds, as its account knows it.
@@ -58,6 +79,8 @@ pub struct Account {
     reported_bytes: AtomicU64,
     is_flush_wanted: AtomicBool,
     is_closed: AtomicBool,
+    /// The size of the active memtable at which the turn of the store's writers ends.
+    turn_end_bytes: AtomicU64,
     /// Called when the store is asked to flush. It may be called under any lock.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -70,7 +93,8 @@ impl MemoryLedger {
             total_bytes: AtomicU64::new(0),
             active_bytes: AtomicU64::new(0),
             accounts: Mutex::default(),
-            waiters: Mutex::new(()),
+            queue: Mutex::default(),
+            waiting: AtomicUsize::new(0),
             freed: Condvar::new(),
         })
     }
@@ -99,6 +123,7 @@ impl MemoryLedger {
             reported_bytes: AtomicU64::new(0),
             is_flush_wanted: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            turn_end_bytes: AtomicU64::new(0),
             wake: OnceLock::new(),
         });
         let mut accounts = self.accounts.lock();
@@ -137,11 +162,45 @@ impl MemoryLedger {
         }
     }
 
-    /// Waits until memory may have been freed, or until `end`.
+    /// Returns the number of writers that may go on at once.
+    fn admitted(&self) -> usize {
+        let room = self.limit_bytes.saturating_sub(self.total_bytes());
+        room.div_ceil(TURN_BYTES) as usize
+    }
+}
+
+impl Turn<'_> {
+    /// Returns whether the writer may go on: memory is free, and those before it in the queue leave
+    /// enough of it.
+    pub fn has_come(&self) -> bool {
+        self.is_admitted(&self.account.ledger.queue.lock())
+    }
+
+    /// Waits until the writer may be able to go on, or until `end`.
     pub fn wait_until(&self, end: Instant) {
-        let mut waiters = self.waiters.lock();
-        if self.is_full() {
-            self.freed.wait_until(&mut waiters, end);
+        let ledger = &self.account.ledger;
+        let mut queue = ledger.queue.lock();
+        if !self.is_admitted(&queue) {
+            ledger.freed.wait_until(&mut queue, end);
+        }
+    }
+
+    fn is_admitted(&self, queue: &Queue) -> bool {
+        queue.numbers.iter().take(self.account.ledger.admitted()).any(|n| *n == self.number)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let ledger = &self.account.ledger;
+        let mut queue = ledger.queue.lock();
+        queue.numbers.retain(|n| *n != self.number);
+        ledger.waiting.store(queue.numbers.len(), Relaxed);
+        let end = self.account.reported_bytes.load(Relaxed) + TURN_BYTES;
+        self.account.turn_end_bytes.store(end, Relaxed);
+        if !queue.numbers.is_empty() && !ledger.is_full() {
+            // The next one has moved up.
+            ledger.freed.notify_all();
         }
     }
 }
@@ -155,6 +214,26 @@ impl Account {
     /// Sets what wakes the store to flush its active memtable.
     pub fn set_wake(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _ = self.wake.set(wake);
+    }
+
+    /// Returns whether a writer whose active memtable has `active_bytes` has to wait: the memory is
+    /// used, or others wait and the writer has had its turn.
+    #[inline]
+    pub fn must_wait(&self, active_bytes: u64) -> bool {
+        let ledger = &*self.ledger;
+        ledger.is_full()
+            || (ledger.waiting.load(Relaxed) > 0
+                && active_bytes >= self.turn_end_bytes.load(Relaxed))
+    }
+
+    /// Takes the last place in the queue.
+    pub fn queue_up(&self) -> Turn<'_> {
+        let mut queue = self.ledger.queue.lock();
+        queue.last += 1;
+        let number = queue.last;
+        queue.numbers.push_back(number);
+        self.ledger.waiting.store(queue.numbers.len(), Relaxed);
+        Turn { account: self, number }
     }
 
     fn counted_active_bytes(&self) -> u64 {
@@ -191,7 +270,9 @@ impl Account {
     /// Records that the active memtable became immutable, and what the immutable ones have now.
     pub fn note_freeze(&self, frozen_bytes: u64) {
         self.is_flush_wanted.store(false, Relaxed);
-        self.reported_bytes.store(0, Relaxed);
+        let active_bytes = self.reported_bytes.swap(0, Relaxed);
+        let left = self.turn_end_bytes.load(Relaxed).saturating_sub(active_bytes);
+        self.turn_end_bytes.store(left, Relaxed);
         self.change(|held| {
             held.active_bytes = 0;
             held.frozen_bytes = frozen_bytes;
@@ -237,7 +318,7 @@ impl Account {
         drop(held);
         if after.0 < before.0 {
             // Under the lock, so that no waiter is between its check and its wait.
-            let _waiters = ledger.waiters.lock();
+            let _queue = ledger.queue.lock();
             ledger.freed.notify_all();
         }
     }
@@ -304,8 +385,9 @@ mod tests {
         assert!(ledger.is_full() && !all[0].is_failing());
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
-                while ledger.is_full() {
-                    ledger.wait_until(Instant::now() + Duration::from_secs(100));
+                let turn = all[1].queue_up();
+                while !turn.has_come() {
+                    turn.wait_until(Instant::now() + Duration::from_secs(100));
                 }
             });
             all[0].note_flush(200 * KIB, true);
@@ -320,5 +402,31 @@ mod tests {
         assert_eq!(ledger.total_bytes(), 100 * KIB);
         all[0].note_flush(500 * KIB, false);
         assert_eq!(ledger.total_bytes(), 100 * KIB);
+    }
+
+    #[test]
+    fn writers_go_on_in_the_order_in_which_they_came() {
+        let ledger = MemoryLedger::new(1024 * KIB);
+        let (all, _) = accounts(&ledger, 4);
+        all[0].set_active(1024 * KIB);
+        assert!(all[1].must_wait(0));
+        let turns: Vec<_> = all[1..].iter().map(|account| account.queue_up()).collect();
+        let come = || turns.iter().map(Turn::has_come).collect::<Vec<_>>();
+        assert_eq!(come(), [false; 3]);
+        // Room for two turns. The store that freed the memory gets none of it: it comes later.
+        all[0].set_active(1024 * KIB - 2 * TURN_BYTES);
+        assert_eq!(come(), [true, true, false]);
+        assert!(!ledger.is_full() && all[0].must_wait(1024 * KIB - 2 * TURN_BYTES));
+        let [first, second, third] = turns.try_into().ok().unwrap();
+        drop(second);
+        assert!(first.has_come() && third.has_come(), "the third has moved up");
+        // The second one writes its turn, and then waits again, as long as others do.
+        assert!(!all[2].must_wait(TURN_BYTES - 1) && all[2].must_wait(TURN_BYTES));
+        all[2].set_active(TURN_BYTES);
+        all[2].note_freeze(TURN_BYTES);
+        assert!(all[2].must_wait(0), "a new memtable is no new turn");
+        drop(first);
+        drop(third);
+        assert!(!all[2].must_wait(TURN_BYTES) && !all[0].must_wait(1024 * KIB));
     }
 }

@@ -112,7 +112,7 @@ impl DbInner {
         if account.is_flush_wanted() {
             is_new |= self.freeze_as_wanted(account, writer)?;
         }
-        if account.ledger().is_full() {
+        if account.must_wait(if is_new { 0 } else { used }) {
             is_new |= self.wait_for_runtime_memory(account, writer, deadline)?;
         }
         Ok(is_new)
@@ -131,8 +131,8 @@ impl DbInner {
         self.retry_with_space(|| self.freeze(writer)).map(|()| true)
     }
 
-    /// Waits until the memtables of the runtime need less than their part of the budget. Does not
-    /// wait where the flushes of this store fail: its writers get that error when its memtables are
+    /// Waits until the memtables of the runtime need less than their part of the budget, and those
+    /// who came before have had their turn. Does not wait where the flushes of this store fail: its writers get that error when its memtables are
     /// full. Returns whether the active memtable is a new one.
     #[cold]
     fn wait_for_runtime_memory(
@@ -149,6 +149,7 @@ impl DbInner {
         let cause = StallCause::RuntimeMemory(ledger.total_bytes());
         let is_late = || deadline.is_some_and(|end| end <= Instant::now());
         let stall = self.begin_stall(cause, &mut self.queue.lock());
+        let turn = account.queue_up();
         let waited = loop {
             ledger.relieve();
             if account.is_flush_wanted() {
@@ -157,7 +158,7 @@ impl DbInner {
                     Err(error) => break Err(error),
                 }
             }
-            if !ledger.is_full() || account.is_failing() {
+            if turn.has_come() || account.is_failing() {
                 break Ok(is_new);
             }
             let queue = self.queue.lock();
@@ -171,8 +172,9 @@ impl DbInner {
             }
             drop(queue);
             let poll = Instant::now() + MEMORY_POLL;
-            ledger.wait_until(deadline.map_or(poll, |end| end.min(poll)));
+            turn.wait_until(deadline.map_or(poll, |end| end.min(poll)));
         };
+        drop(turn);
         self.end_stall(stall, &mut self.queue.lock());
         waited
     }

@@ -149,15 +149,18 @@ impl DbInner {
         let cause = StallCause::RuntimeMemory(ledger.total_bytes());
         let is_late = || deadline.is_some_and(|end| end <= Instant::now());
         let stall = self.begin_stall(cause, &mut self.queue.lock());
-        let turn = account.queue_up();
+        let mut place = None;
         let waited = loop {
             ledger.relieve();
             if account.is_flush_wanted() {
+                // The freeze may wait for this store alone: nobody waits behind it.
+                place = None;
                 match self.freeze_as_wanted(account, writer) {
                     Ok(is_done) => is_new |= is_done,
                     Err(error) => break Err(error),
                 }
             }
+            let turn = place.get_or_insert_with(|| account.queue_up());
             if turn.has_come() || account.is_failing() {
                 break Ok(is_new);
             }
@@ -174,7 +177,7 @@ impl DbInner {
             let poll = Instant::now() + MEMORY_POLL;
             turn.wait_until(deadline.map_or(poll, |end| end.min(poll)));
         };
-        drop(turn);
+        drop(place);
         self.end_stall(stall, &mut self.queue.lock());
         waited
     }

@@ -21,6 +21,17 @@ int32_t esker_shim_destroy(const leveldb_options_t *options, const char *path, c
 int32_t esker_shim_repair(const leveldb_options_t *options, const char *path, char **message);
 int32_t esker_shim_write(const esker_db_t *db, const uint8_t *rep, size_t rep_len,
                          int32_t durability, char **message);
+
+// The recording of a store's calls; null if the environment asks for none.
+typedef struct esker_shim_trace_t esker_shim_trace_t;
+int32_t esker_shim_trace_open(const char *path, esker_shim_trace_t **trace, char **message);
+esker_shim_trace_t *esker_shim_trace_share(const esker_shim_trace_t *trace);
+void esker_shim_trace_destroy(esker_shim_trace_t *trace);
+void esker_shim_trace_get(const esker_shim_trace_t *trace, const uint8_t *key, size_t key_len,
+                          int64_t number);
+void esker_shim_trace_scan(const esker_shim_trace_t *trace, const uint8_t *key, size_t key_len,
+                           uint32_t pairs);
+void esker_shim_trace_batch(const esker_shim_trace_t *trace, const uint8_t *rep, size_t rep_len);
 }
 
 namespace esker_shim {

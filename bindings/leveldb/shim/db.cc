@@ -4,6 +4,7 @@
 // 1. Every status is made from Esker's code and message.
 // 2. An iterator or snapshot may outlive its store.
 // 3. An environment that Esker cannot use is refused.
+// 4. Calls are recorded after they succeeded, if the environment asks for it (src/trace.rs).
 #include <leveldb/comparator.h>
 #include <leveldb/db.h>
 #include <leveldb/options.h>
@@ -45,31 +46,73 @@ const esker_snapshot_t *SnapshotOf(const ReadOptions &options) {
   return static_cast<const EskerSnapshot *>(options.snapshot)->get();
 }
 
+// The scan of an iterator since its last seek, if the calls of its store are recorded.
+class Scan {
+ public:
+  explicit Scan(const esker_shim_trace_t *trace) : trace_(esker_shim_trace_share(trace)) {}
+  ~Scan() {
+    Record();
+    esker_shim_trace_destroy(trace_);
+  }
+
+  void Begin(const Slice &key) {
+    if (trace_ == nullptr) return;
+    Record();
+    start_ = key.ToString();
+    begun_ = true;
+    pairs_ = 0;
+  }
+
+  void Step(bool valid) {
+    if (valid) pairs_++;
+  }
+
+ private:
+  void Record() {
+    if (begun_) esker_shim_trace_scan(trace_, Bytes(start_), start_.size(), pairs_);
+    begun_ = false;
+  }
+
+  esker_shim_trace_t *trace_;
+  std::string start_;
+  bool begun_ = false;
+  uint32_t pairs_ = 0;
+};
+
 class EskerIterator : public Iterator {
  public:
-  explicit EskerIterator(esker_iter_t *iter) : iter_(iter) {}
+  EskerIterator(esker_iter_t *iter, const esker_shim_trace_t *trace) : iter_(iter), scan_(trace) {}
   ~EskerIterator() override { esker_iter_destroy(iter_); }
 
   bool Valid() const override { return valid_; }
   void SeekToFirst() override {
+    scan_.Begin(Slice());
     esker_iter_seek_to_first(iter_);
     Look();
+    scan_.Step(valid_);
   }
   void SeekToLast() override {
+    scan_.Begin(Slice());
     esker_iter_seek_to_last(iter_);
     Look();
+    scan_.Step(valid_);
   }
   void Seek(const Slice &target) override {
+    // The target may point into the iterator's own key.
+    scan_.Begin(target);
     esker_iter_seek(iter_, Bytes(target), target.size());
     Look();
+    scan_.Step(valid_);
   }
   void Next() override {
     esker_iter_next(iter_);
     Look();
+    scan_.Step(valid_);
   }
   void Prev() override {
     esker_iter_prev(iter_);
     Look();
+    scan_.Step(valid_);
   }
   Slice key() const override {
     size_t size = 0;
@@ -92,6 +135,7 @@ class EskerIterator : public Iterator {
 
   esker_iter_t *iter_;
   bool valid_ = false;
+  Scan scan_;
 };
 
 // Logs an event, if the application set a logger.
@@ -103,10 +147,14 @@ void Tell(const Options &options, const char *what, const std::string &name) {
 
 class EskerDB : public DB {
  public:
-  explicit EskerDB(esker_db_t *db) : db_(db) {}
-  ~EskerDB() override { esker_db_destroy(db_); }
+  EskerDB(esker_db_t *db, esker_shim_trace_t *trace) : db_(db), trace_(trace) {}
+  ~EskerDB() override {
+    esker_db_destroy(db_);
+    esker_shim_trace_destroy(trace_);
+  }
 
   Status Put(const WriteOptions &options, const Slice &key, const Slice &value) override {
+    if (trace_ != nullptr) return DB::Put(options, key, value);
     char *message = nullptr;
     const int32_t code = esker_put(db_, Bytes(key), key.size(), Bytes(value), value.size(),
                                    Durability(options), &message);
@@ -114,6 +162,7 @@ class EskerDB : public DB {
   }
 
   Status Delete(const WriteOptions &options, const Slice &key) override {
+    if (trace_ != nullptr) return DB::Delete(options, key);
     char *message = nullptr;
     const int32_t code =
         esker_delete(db_, Bytes(key), key.size(), Durability(options), &message);
@@ -126,8 +175,10 @@ class EskerDB : public DB {
     const std::string &rep = esker_shim::RepOf(updates);
     char *message = nullptr;
     const int32_t code =
-        esker_shim_write(db_, reinterpret_cast<const uint8_t *>(rep.data()), rep.size(),
-                         Durability(options), &message);
+        esker_shim_write(db_, Bytes(rep), rep.size(), Durability(options), &message);
+    if (trace_ != nullptr && code == ESKER_OK) {
+      esker_shim_trace_batch(trace_, Bytes(rep), rep.size());
+    }
     return StatusOf(code, message);
   }
 
@@ -141,10 +192,16 @@ class EskerDB : public DB {
       found->value->assign(reinterpret_cast<const char *>(data), size);
       found->found = true;
     };
+    // The key may be in `value`, which the get replaces.
+    const std::string traced = trace_ != nullptr ? key.ToString() : std::string();
     char *message = nullptr;
     const int32_t code = esker_get_visit(db_, SnapshotOf(options), options.fill_cache,
                                          Bytes(key), key.size(), &found, see, &message);
     if (code != ESKER_OK) return StatusOf(code, message);
+    if (trace_ != nullptr) {
+      const int64_t size = found.found ? static_cast<int64_t>(value->size()) : -1;
+      esker_shim_trace_get(trace_, Bytes(traced), traced.size(), size);
+    }
     return found.found ? Status::OK() : Status::NotFound(Slice());
   }
 
@@ -154,7 +211,7 @@ class EskerDB : public DB {
     const int32_t code = esker_iter_create(db_, SnapshotOf(options), nullptr, 0, nullptr, 0,
                                            options.fill_cache, &iter, &message);
     if (code != ESKER_OK) return NewErrorIterator(StatusOf(code, message));
-    return new EskerIterator(iter);
+    return new EskerIterator(iter, trace_);
   }
 
   const Snapshot *GetSnapshot() override {
@@ -205,6 +262,7 @@ class EskerDB : public DB {
 
  private:
   esker_db_t *db_;
+  esker_shim_trace_t *trace_;
 };
 
 int CompareByState(void *state, const char *a, size_t alen, const char *b, size_t blen) {
@@ -329,11 +387,16 @@ Status DB::Open(const Options &options, const std::string &name, DB **dbptr) {
   if (!status.ok()) return status;
   esker_db_t *db = nullptr;
   char *message = nullptr;
-  const int32_t code = esker_shim_open(Given(options).get(), name.c_str(), &db, &message);
+  esker_shim_trace_t *trace = nullptr;
+  int32_t code = esker_shim_open(Given(options).get(), name.c_str(), &db, &message);
+  if (code == ESKER_OK) {
+    code = esker_shim_trace_open(name.c_str(), &trace, &message);
+    if (code != ESKER_OK) esker_db_destroy(db);
+  }
   status = StatusOf(code, message);
   if (status.ok()) {
     Tell(options, "opened", name);
-    *dbptr = new EskerDB(db);
+    *dbptr = new EskerDB(db, trace);
   } else {
     Tell(options, status.ToString().c_str(), name);
   }

@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 
 use crate::text_of;
+use crate::trace::Scan;
 use esker_c::failure::{Failure, Outcome};
 use esker_c::ffi;
 use esker_c::own::iter::{Walk, borrowed_ptr};
@@ -10,10 +11,28 @@ use esker_c::own::iter::{Walk, borrowed_ptr};
 /// An iterator, or the failure of its creation.
 pub struct leveldb_iterator_t {
     pub(crate) walk: Outcome<Walk>,
+    /// What is recorded of it, if the calls of its store are recorded.
+    pub(crate) scan: Option<Scan>,
 }
 
-fn walk(iter: Option<&mut leveldb_iterator_t>) -> Option<&mut Walk> {
-    iter?.walk.as_mut().ok()
+impl leveldb_iterator_t {
+    /// Moves to an absolute position, which begins the record of a scan from `key`.
+    fn seek(&mut self, key: &[u8], seek: impl FnOnce(&mut Walk)) {
+        // The key may point into the iterator's own key, so it is copied before the move.
+        if let Some(scan) = &mut self.scan {
+            scan.begin(key);
+        }
+        self.step(seek);
+    }
+
+    /// Moves, and counts the pair that it found.
+    fn step(&mut self, step: impl FnOnce(&mut Walk)) {
+        let Ok(walk) = &mut self.walk else { return };
+        step(walk);
+        if let Some(scan) = &mut self.scan {
+            scan.step(walk.valid());
+        }
+    }
 }
 
 fn positioned(iter: Option<&leveldb_iterator_t>) -> Option<&Walk> {
@@ -35,16 +54,16 @@ pub extern "C" fn leveldb_iter_valid(iter: Option<&leveldb_iterator_t>) -> u8 {
 /// Moves to the first key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_seek_to_first(iter: Option<&mut leveldb_iterator_t>) {
-    if let Some(walk) = walk(iter) {
-        walk.seek(|iter| Ok(iter.seek_to_first()?));
+    if let Some(iter) = iter {
+        iter.seek(b"", |walk| walk.seek(|cursor| Ok(cursor.seek_to_first()?)));
     }
 }
 
 /// Moves to the last key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_seek_to_last(iter: Option<&mut leveldb_iterator_t>) {
-    if let Some(walk) = walk(iter) {
-        walk.seek(|iter| Ok(iter.seek_to_last()?));
+    if let Some(iter) = iter {
+        iter.seek(b"", |walk| walk.seek(|cursor| Ok(cursor.seek_to_last()?)));
     }
 }
 
@@ -55,26 +74,27 @@ pub unsafe extern "C" fn leveldb_iter_seek(
     key: *const c_char,
     keylen: usize,
 ) {
-    if let Some(walk) = walk(iter) {
+    if let Some(iter) = iter {
         // SAFETY: the caller meets LevelDB's contract for buffers.
         let key = unsafe { ffi::bytes(key, keylen, "key") };
-        walk.seek(|iter| Ok(iter.seek(key?)?));
+        let start = key.as_ref().map_or(&b""[..], |key| *key);
+        iter.seek(start, |walk| walk.seek(|cursor| Ok(cursor.seek(key?)?)));
     }
 }
 
 /// Moves to the next key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_next(iter: Option<&mut leveldb_iterator_t>) {
-    if let Some(walk) = walk(iter) {
-        walk.run(|iter| Ok(iter.move_next()?));
+    if let Some(iter) = iter {
+        iter.step(|walk| walk.run(|cursor| Ok(cursor.move_next()?)));
     }
 }
 
 /// Moves to the previous key.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_prev(iter: Option<&mut leveldb_iterator_t>) {
-    if let Some(walk) = walk(iter) {
-        walk.run(|iter| Ok(iter.move_prev()?));
+    if let Some(iter) = iter {
+        iter.step(|walk| walk.run(|cursor| Ok(cursor.move_prev()?)));
     }
 }
 

@@ -25,6 +25,7 @@ pub mod objects;
 pub mod options;
 pub mod shim;
 pub mod store;
+mod trace;
 
 use std::ffi::c_char;
 

@@ -3,11 +3,13 @@
 //! They are declared in `shim/bridge.h`, not in the public header.
 
 use std::ffi::c_char;
+use std::sync::Arc;
 
 use esker::{Batch, Db};
 
 use crate::options::leveldb_options_t;
 use crate::store;
+use crate::trace::{Op, Recorder};
 use esker_c::failure::{ESKER_CORRUPTION, Failure, Outcome, attempt, there};
 use esker_c::ffi;
 use esker_c::own::options::esker_memory_t;
@@ -102,6 +104,97 @@ pub unsafe extern "C" fn esker_shim_write(
         });
         ffi::code(outcome, message)
     }
+}
+
+/// The recording of a store's calls, for `shim/`.
+pub struct esker_shim_trace_t {
+    recorder: Arc<Recorder>,
+}
+
+/// Writes the recording of the store at `path` to `trace`: null if the environment asks for none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_trace_open(
+    path: *const c_char,
+    trace: Option<&mut *mut esker_shim_trace_t>,
+    message: Option<&mut *mut c_char>,
+) -> i32 {
+    // SAFETY: the caller meets the header's contract for strings and messages.
+    unsafe {
+        let outcome = attempt(|| {
+            let place = there(trace, "place for the recording's handle")?;
+            let recorder = Recorder::of_environment(ffi::path(path)?)?;
+            let handle = |recorder| Box::into_raw(Box::new(esker_shim_trace_t { recorder }));
+            *place = recorder.map_or(std::ptr::null_mut(), handle);
+            Ok(())
+        });
+        ffi::code(outcome, message)
+    }
+}
+
+/// Returns another handle of a recording, for an iterator, which may outlive its store.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_shim_trace_share(
+    trace: Option<&esker_shim_trace_t>,
+) -> Option<Box<esker_shim_trace_t>> {
+    trace.map(|trace| Box::new(esker_shim_trace_t { recorder: trace.recorder.clone() }))
+}
+
+/// Frees a handle. The last one ends the recording.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_shim_trace_destroy(trace: Option<Box<esker_shim_trace_t>>) {
+    drop(trace);
+}
+
+/// Records a get of a value of `number` bytes, or of a missing key with a negative `number`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_trace_get(
+    trace: Option<&esker_shim_trace_t>,
+    key: *const u8,
+    key_len: usize,
+    number: i64,
+) {
+    // SAFETY: the caller meets the header's contract for buffers.
+    unsafe { record(trace, key, key_len, Op::Get(usize::try_from(number).ok())) };
+}
+
+/// Records a scan that read `pairs` pairs from a key on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_trace_scan(
+    trace: Option<&esker_shim_trace_t>,
+    key: *const u8,
+    key_len: usize,
+    pairs: u32,
+) {
+    // SAFETY: the caller meets the header's contract for buffers.
+    unsafe { record(trace, key, key_len, Op::Scan(pairs)) };
+}
+
+/// Records the operations of a batch in LevelDB's layout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_trace_batch(
+    trace: Option<&esker_shim_trace_t>,
+    rep: *const u8,
+    rep_len: usize,
+) {
+    let _ = attempt(|| {
+        // SAFETY: the caller meets the header's contract for buffers.
+        let batch = decode(unsafe { ffi::bytes(rep, rep_len, "batch") }?)?;
+        there(trace, "recording")?.recorder.add_batch(&batch);
+        Ok(())
+    });
+}
+
+/// Records one operation.
+///
+/// # Safety
+/// As for [`ffi::bytes`].
+unsafe fn record(trace: Option<&esker_shim_trace_t>, key: *const u8, key_len: usize, op: Op) {
+    let _ = attempt(|| {
+        // SAFETY: guaranteed by the caller.
+        let key = unsafe { ffi::bytes(key, key_len, "key") }?;
+        there(trace, "recording")?.recorder.add(key, op);
+        Ok(())
+    });
 }
 
 fn wrong(what: &str) -> Failure {

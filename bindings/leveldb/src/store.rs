@@ -13,6 +13,7 @@ use crate::batch::leveldb_writebatch_t;
 use crate::iter::leveldb_iterator_t;
 use crate::kept;
 use crate::options::{leveldb_options_t, leveldb_readoptions_t, leveldb_writeoptions_t};
+use crate::trace::{Op, Recorder, Scan};
 use esker_c::failure::{Outcome, attempt, there};
 use esker_c::ffi;
 use esker_c::own::iter::Walk;
@@ -21,6 +22,16 @@ use esker_c::own::store::optional;
 /// An open store.
 pub struct leveldb_t {
     db: Db,
+    trace: Option<Arc<Recorder>>,
+}
+
+impl leveldb_t {
+    /// Records a call that succeeded, if the calls are recorded.
+    fn record(&self, key: &[u8], op: Op) {
+        if let Some(trace) = &self.trace {
+            trace.add(key, op);
+        }
+    }
 }
 
 /// A snapshot of the store.
@@ -77,8 +88,12 @@ pub unsafe extern "C" fn leveldb_open(
 ) -> Option<Box<leveldb_t>> {
     // SAFETY: the caller meets LevelDB's contract for strings and error texts.
     unsafe {
-        let opened = attempt(|| open(&settings(options), ffi::path(name)?));
-        kept(opened, errptr).map(|db| Box::new(leveldb_t { db }))
+        let opened = attempt(|| {
+            let path = ffi::path(name)?;
+            let db = open(&settings(options), path)?;
+            Ok(leveldb_t { db, trace: Recorder::of_environment(path)? })
+        });
+        kept(opened, errptr).map(Box::new)
     }
 }
 
@@ -107,7 +122,10 @@ pub unsafe extern "C" fn leveldb_put(
         let done = attempt(|| {
             let (key, value) = (ffi::bytes(key, keylen, "key")?, ffi::bytes(val, vallen, "value")?);
             let options = leveldb_writeoptions_t::of(options);
-            Ok(there(db, "store")?.db.put_with(key, value, &options)?)
+            let store = there(db, "store")?;
+            store.db.put_with(key, value, &options)?;
+            store.record(key, Op::Put(value.len()));
+            Ok(())
         });
         kept(done, errptr);
     }
@@ -126,7 +144,10 @@ pub unsafe extern "C" fn leveldb_delete(
     unsafe {
         let done = attempt(|| {
             let key = ffi::bytes(key, keylen, "key")?;
-            Ok(there(db, "store")?.db.delete_with(key, &leveldb_writeoptions_t::of(options))?)
+            let store = there(db, "store")?;
+            store.db.delete_with(key, &leveldb_writeoptions_t::of(options))?;
+            store.record(key, Op::Delete);
+            Ok(())
         });
         kept(done, errptr);
     }
@@ -142,7 +163,12 @@ pub unsafe extern "C" fn leveldb_write(
 ) {
     let done = attempt(|| {
         let batch = &there(batch, "batch")?.batch;
-        Ok(there(db, "store")?.db.write_with(batch, &leveldb_writeoptions_t::of(options))?)
+        let store = there(db, "store")?;
+        store.db.write_with(batch, &leveldb_writeoptions_t::of(options))?;
+        if let Some(trace) = &store.trace {
+            trace.add_batch(batch);
+        }
+        Ok(())
     });
     // SAFETY: the caller meets LevelDB's contract for error texts.
     unsafe { kept(done, errptr) };
@@ -163,7 +189,10 @@ pub unsafe extern "C" fn leveldb_get(
         let found = attempt(|| {
             let key = ffi::bytes(key, keylen, "key")?;
             let options = leveldb_readoptions_t::of(options);
-            Ok(there(db, "store")?.db.get_with(key, &options)?)
+            let store = there(db, "store")?;
+            let found = store.db.get_with(key, &options)?;
+            store.record(key, Op::Get(found.as_ref().map(|value| value.len())));
+            Ok(found)
         });
         let (value, len) = match kept(found, errptr).flatten() {
             Some(found) => (ffi::give_bytes(&found).cast(), found.len()),
@@ -188,7 +217,8 @@ pub unsafe extern "C" fn leveldb_create_iterator(
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         Ok(there(db, "store")?.db.iter_with(&options, everything)?)
     });
-    db.map(|_| Box::new(leveldb_iterator_t { walk: made.map(Walk::new) }))
+    let scan = |db: &leveldb_t| db.trace.clone().map(Scan::new);
+    db.map(|db| Box::new(leveldb_iterator_t { walk: made.map(Walk::new), scan: scan(db) }))
 }
 
 /// Creates a snapshot of the current state.

@@ -56,6 +56,9 @@ fn wrong_arguments_are_sentences_and_nothing_runs() {
     for (arguments, words) in [
         (&["tune"][..], "--workload"),
         (&["tune", "--workload", "g"], "bench:TASKS"),
+        (&["tune", "--workload", "experiment:g"], "unknown experiment \"g\""),
+        (&["tune", "--workload", "experiment:guard#g"], "no series \"g\"; name one of"),
+        (&["tune", "--workload", "experiment:states#beyond memory"], "memory_limit"),
         (&["tune", "--workload", "a", "--engine", "lmdb"], "lmdb has no knobs"),
         (&["tune", "--workload", "a", "--engine", "nobody"], "nobody has no knobs"),
         (&["tune", "--workload", "a", "--knobs", "block"], "esker has no knob \"block\""),
@@ -96,4 +99,32 @@ fn wiredtiger_is_tuned_in_other_processes() {
     // On a busy machine the budget is used up by the first two.
     assert!(runs.len() >= 2 && runs.iter().all(|run| run.contains("\"ops_per_sec\"")), "{trail}");
     assert!(!trail.contains("\"error\":\""), "{trail}");
+}
+
+#[test]
+fn phases_of_an_experiment_are_tuned_for_and_recorded() {
+    let dir = TestDir::new();
+    dir.file(
+        "mine.toml",
+        "title = \"Mine\"\nengines = [\"esker\"]\n[phases.load]\nstart = \"filled\"\nupdate = 1\n\
+         hidden = true\n[phases.\"all reads\"]\nread = 1\n[phases.mixed]\nread = 1\nupdate = 1\n\
+         operations = \"entries/2\"\n[[series]]\nname = \"one\"\n\
+         phases = [\"load\", \"all reads\", \"mixed\"]\nentries = 1_000_000\n[[series]]\n\
+         name = \"two\"\ntasks = \"fillrandom\"\nentries = 10\n",
+    );
+    let short = ["--records", "300", "--budget", "5s", "--trials", "3", "--trail", "t.jsonl"];
+    let own = ["tune", "--workload", "mine.toml#one", "--knobs", "compression", "--json"];
+    let run = dir.run(&[&own[..], &short[..]].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let outcome: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(outcome["workloads"], serde_json::json!(["all reads", "mixed"]));
+    // A curve needs two values, and no trial of this knob alone has its default.
+    let values = |curve: &serde_json::Value| curve["points"].as_array().unwrap().len();
+    assert!(outcome["curves"].as_array().unwrap().iter().all(|curve| values(curve) > 1));
+    let record = ["trace", "record", "mine.trace", "--workload", "mine.toml#one"];
+    dir.ok(&[&record[..], &["--records", "300"]].concat());
+    let shown = dir.ok(&["trace", "show", "mine.trace", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    // 300 puts of the load, 300 reads, and 150 operations of which half are writes.
+    assert_eq!(shown["operations"], 750, "{shown}");
 }

@@ -113,6 +113,8 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/esker/tests/resource_exhaustion.rs",
     "crates/esker/tests/limits.rs",
     "crates/esker/tests/runtime_processes.rs",
+    // A program that calls LevelDB's C functions.
+    "crates/cli/tests/recording.rs",
     // Stores that RocksDB's own library writes.
     "crates/cli/tests/rocksdb_store/mod.rs",
     "crates/esker/tests/mapped.rs",

@@ -24,9 +24,10 @@ use crate::store::split_all;
 
 const AFTER_HELP: &str = "\
 Workloads: load, a to f (YCSB's core workloads; consecutive ones share a store), a YCSB property \
-file, bench:TASKS (db_bench's tasks), csv:FILE, trace:FILE. --set gives the default set options \
-of its own: a knob's value is where the search starts and what a gain is measured against, any \
-other option is given to every set.
+file, bench:TASKS (db_bench's tasks), csv:FILE, trace:FILE, experiment:NAME or FILE.toml (the \
+phases of an experiment of esker lab; with #SERIES those of one series). --set gives the default \
+set options of its own: a knob's value is where the search starts and what a gain is measured \
+against, any other option is given to every set.
 
 The tuner tries sets in pairs of short runs, measures the best three against the default set in \
 longer runs, and puts back each knob of the best set alone. It recommends a set only if its gain \
@@ -35,6 +36,7 @@ is shown and no workload is below 0.97 of the default set. docs/tuning.md descri
   esker tune --workload load,a,b,d --budget 10m --html page.html --out tuned.toml
   esker tune --engine leveldb --workload a --constraint 'p99<1ms' --memory 64MiB
   esker tune --workload trace:program.trace --objective p99
+  esker tune --workload 'experiment:states#reads while writing'
   esker tune --workload bench:fillrandom,readrandom --knobs block_size_bytes,compression
   esker tune --workload a --trials 0 --beside mine=mine.toml --beside theirs=theirs.toml
   esker tune --workload a --sweep 100 --budget 1h";

@@ -36,7 +36,7 @@ impl Amount {
         };
         if let Some(number) = value.as_integer() {
             let times = u64::try_from(number).map_err(|_| fail())?;
-            return Ok(Amount { of: Of::One, times, parts: 1 });
+            return Ok(Amount::number(times));
         }
         let text = value.as_str().ok_or_else(fail)?;
         let end = text.find(['/', '*']).unwrap_or(text.len());
@@ -54,6 +54,16 @@ impl Amount {
             "*" => Ok(Amount { of, times: number, parts: 1 }),
             _ => Err(fail()),
         }
+    }
+
+    /// Returns an amount that depends on nothing.
+    pub fn number(number: u64) -> Amount {
+        Amount { of: Of::One, times: number, parts: 1 }
+    }
+
+    /// Returns the number of an amount that depends on nothing; `None` for any other.
+    pub fn fixed(&self) -> Option<u64> {
+        (self.of == Of::One).then(|| self.value(0, 0))
     }
 
     /// Returns the amount for the given numbers of entries, and of operations or records.

@@ -24,5 +24,6 @@ pub mod site;
 pub mod sizes;
 pub mod table;
 pub mod trend;
+mod tune_curves;
 pub mod tune_html;
 pub mod tune_text;

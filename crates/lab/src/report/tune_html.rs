@@ -5,10 +5,11 @@ use std::fmt::Write;
 use super::axes::Span;
 use super::dots::{Dot, Row, dots};
 use super::html::{begin, escape};
-use super::lines::{Axes, Line, Tick, lines};
+use super::lines::{Axes, Line, lines};
 use super::table::system_line_of;
+use super::tune_curves;
 use super::tune_text::{change, circumstances, interaction, of, toml_text};
-use crate::tune::outcome::{Outcome, Trial, WorkloadGain};
+use crate::tune::outcome::{Outcome, WorkloadGain};
 use crate::tune::paired::Gain;
 
 /// How the figures of the page are made.
@@ -40,7 +41,7 @@ pub fn page(outcome: &Outcome) -> String {
     finalists(&mut page, outcome);
     beside(&mut page, outcome);
     over_time(&mut page, outcome);
-    knobs(&mut page, outcome);
+    tune_curves::write(&mut page, &outcome.curves);
     trials(&mut page, outcome);
     let _ = write!(
         page,
@@ -187,66 +188,6 @@ fn over_time(page: &mut String, outcome: &Outcome) {
     );
 }
 
-/// Draws the trials over the values of each knob that more than one value was tried of.
-fn knobs(page: &mut String, outcome: &Outcome) {
-    let mut panels = String::new();
-    for ((name, default), (_, levels)) in outcome.defaults.iter().zip(&outcome.levels) {
-        let mut values: Vec<&str> = levels.iter().map(String::as_str).collect();
-        if !values.contains(&default.as_str()) {
-            values.insert(0, default);
-        }
-        let place = |trial: &Trial| {
-            let value = trial.setting.0.get(name).unwrap_or(default);
-            values.iter().position(|own| own == value)
-        };
-        let points: Vec<(f64, f64)> = outcome
-            .trials
-            .iter()
-            .filter_map(|trial| Some((place(trial)? as f64, trial.ratio?)))
-            .collect();
-        if points.windows(2).all(|pair| pair[0].0 == pair[1].0) {
-            continue;
-        }
-        let ticks = values.iter().enumerate();
-        let ticks = ticks
-            .map(|(index, text)| Tick { at: index as f64, text: size_text(text), below: None })
-            .collect();
-        let axes = Axes {
-            x: name,
-            y: "times the default",
-            ticks,
-            x_span: Some(Span::of(
-                [0.0, values.len() as f64 - 1.0].into_iter(),
-                f64::INFINITY,
-                false,
-            )),
-            ..Axes::default()
-        };
-        let marks: Vec<Line> = points.iter().map(|&point| line("", 1, vec![point])).collect();
-        let _ = write!(
-            panels,
-            "<div class=\"panel\"><b>{}</b>{}</div>",
-            escape(name),
-            lines(&marks, &axes, name)
-        );
-    }
-    if !panels.is_empty() {
-        let _ = write!(
-            page,
-            "<h2>Values tried</h2><p class=\"soft\">One mark per trial, from short runs; the other \
-             knobs differ from mark to mark.</p><div class=\"panels\">{panels}</div>"
-        );
-    }
-}
-
-/// Shortens a size: `4096` becomes `4K`.
-fn size_text(text: &str) -> String {
-    let Ok(bytes) = text.parse::<u64>() else { return text.into() };
-    let units = [(30, "G"), (20, "M"), (10, "K")];
-    let unit = units.iter().find(|(shift, _)| bytes >= 1 << shift && bytes % (1 << shift) == 0);
-    unit.map_or(text.into(), |(shift, name)| format!("{}{name}", bytes >> shift))
-}
-
 /// Writes all trials.
 fn trials(page: &mut String, outcome: &Outcome) {
     if outcome.trials.is_empty() {
@@ -277,7 +218,9 @@ mod tests {
     fn page_has_pictures_and_tables_and_escapes_text() {
         let page = page(&outcome());
         assert!(page.matches("<svg").count() >= 2, "{page}");
-        for part in ["What bought what", "block 4096 → 8192", "Finalists", "All 3 trials"] {
+        for part in
+            ["What bought what", "block 4096 → 8192", "Finalists", "Values tried", "All 3 trials"]
+        {
             assert!(page.contains(part), "{part}");
         }
         assert!(page.contains("no space &lt;left&gt;") && !page.contains("<left>"));
@@ -290,17 +233,11 @@ mod tests {
         none.effects.clear();
         none.finalists.clear();
         none.trials.clear();
+        none.curves.clear();
         none.interaction = None;
         none.recommended = None;
         let page = page(&none);
         assert!(!page.contains("What bought what") && !page.contains("<h2>The search"), "{page}");
-    }
-
-    #[test]
-    fn sizes_are_shortened() {
-        assert_eq!(size_text("4096"), "4K");
-        assert_eq!(size_text("3145728"), "3M");
-        assert_eq!(size_text("10"), "10");
-        assert_eq!(size_text("auto"), "auto");
+        assert!(!page.contains("Values tried"), "{page}");
     }
 }

@@ -240,6 +240,7 @@ pub(crate) mod tests {
                 effect("compression", "snappy", "none", true),
                 effect("block", "4096", "8192", true),
             ],
+            curves: vec![crate::report::tune_curves::tests::curve()],
             interaction: Some(Interaction {
                 knobs: ["compression".into(), "block".into()],
                 together: gain.expect("rounds"),

@@ -4,6 +4,7 @@
 //! tuning therefore repeats the same steps, and continues where the trail ends.
 
 use super::constraint::Constraint;
+use super::curve::curves;
 use super::decide::{CONFIDENCE, GAIN_MIN, Rounds, best, judge, score, survivors};
 use super::explain::explain;
 use super::knob::Setting;
@@ -80,6 +81,7 @@ impl Tuner<'_> {
             memory_budget_bytes: self.table.memory_budget_bytes,
             seed: self.plan.seed,
             shares: (schedule.search_share, schedule.final_share),
+            curves: curves(self.table, &trials),
             trials,
             finalists: judged,
             beside,

@@ -14,8 +14,10 @@
 //! 5. The order of the runs follows from the seed and the measurements alone.
 
 pub mod constraint;
+pub mod curve;
 pub mod decide;
 pub mod driver;
+mod experiment;
 mod explain;
 pub mod knob;
 pub mod measures;

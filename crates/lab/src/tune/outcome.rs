@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::curve::KnobCurve;
 use super::knob::Setting;
 use super::measures::{Combine, Objective};
 use super::paired::Gain;
@@ -132,6 +133,9 @@ pub struct Outcome {
     pub verdict: String,
     /// Effect of each knob of the best set, strongest first.
     pub effects: Vec<KnobEffect>,
+    /// Tried values of each knob of which there are several.
+    #[serde(default)]
+    pub curves: Vec<KnobCurve>,
     /// Joint effect of the two strongest knobs.
     pub interaction: Option<Interaction>,
     /// Seconds of the runs of the search alone.

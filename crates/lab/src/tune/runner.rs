@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::time::Instant;
 
-use toml::Value;
-
 use super::knob::{KnobTable, Setting};
 use super::measures::{RunMeasures, Runner, WorkloadMeasures};
 use super::workload::{Sizes, Workload};
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
 use crate::experiment::expect::Amount;
-use crate::mix::phase::{Phase, written_bytes};
+use crate::experiment::plan::is_count;
+use crate::mix::phase::{Phase, Start, written_bytes};
 use crate::mix::session::{self as mixed, MixRound};
 use crate::record::schema::TaskSample;
 use crate::run::config::DATA_BYTES_SPARE;
@@ -116,8 +115,12 @@ impl LabRunner<'_> {
                     let dir = engine_dir.store();
                     vec![replay::run(self.engine, &dir, &config.store, trace, how)]
                 }
-                Workload::Tasks { tasks, csv, entries } => {
+                Workload::Tasks { tasks, csv, entries, flags } => {
                     let mut config = config.clone();
+                    for (flag, value) in flags {
+                        let value = shortened_flag(flag, value, share);
+                        config.set(flag, &value).map_err(LabError::usage)?;
+                    }
                     config.csv.clone_from(csv);
                     config.num = Some(scaled(*entries, share));
                     self.tasks(tasks, config, &engine_dir, round)?
@@ -172,7 +175,10 @@ impl LabRunner<'_> {
         let entries = scaled(*records, share);
         let phases: Vec<Phase> = phases.iter().map(|phase| shortened(phase, share)).collect();
         let mut store = config.store.clone();
-        store.data_bytes_expected = written_bytes(&phases, entries, 0, space) + DATA_BYTES_SPARE;
+        let is_filled = phases.iter().any(|phase| phase.start == Start::Filled);
+        let filled = if is_filled { entries } else { 0 };
+        let most = written_bytes(&phases, entries, filled, space);
+        store.data_bytes_expected = most + DATA_BYTES_SPARE;
         let mixed_round = MixRound {
             engine: self.engine,
             store: &store,
@@ -235,13 +241,19 @@ fn scaled(count: u64, share: f64) -> u64 {
     ((count as f64 * share) as u64).max(COUNT_MIN.min(count)).max(1)
 }
 
+/// Returns the phase at a share of its size. Amounts in entries shrink with the entries.
 fn shortened(phase: &Phase, share: f64) -> Phase {
-    let mut short = phase.clone();
-    let operations = scaled(phase.operations.value(0, 0), share) as i64;
-    if let Ok(amount) = Amount::parse(&Value::from(operations)) {
-        short.operations = amount;
-    }
-    short
+    let short = |amount: Amount| {
+        amount.fixed().map_or(amount, |count| Amount::number(scaled(count, share)))
+    };
+    let (operations, until) = (short(phase.operations), phase.until.map(short));
+    Phase { operations, until, ..phase.clone() }
+}
+
+/// Returns the value of a flag at a share of the workload's size.
+fn shortened_flag(flag: &str, value: &str, share: f64) -> String {
+    let count = value.parse().ok().filter(|_| is_count(flag));
+    count.map_or(value.into(), |count| scaled(count, share).to_string())
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! `load` and `a` to `f` are YCSB's core workloads. Consecutive ones share a store, which is loaded
 //! once and keeps its content from phase to phase. A property file is a load and a run in a store
 //! of its own. `bench:LIST` is a list of db_bench's tasks, `csv:FILE` writes and reads the rows of a
-//! file, and `trace:FILE` replays a trace.
+//! file, and `trace:FILE` replays a trace. `experiment:NAME#SERIES` has the phases of an experiment.
 
 use std::path::{Path, PathBuf};
 
+use super::experiment::{self, Named};
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
 use crate::mix::phase::{OpKind, Phase};
@@ -54,6 +55,8 @@ pub enum Workload {
         csv: Option<PathBuf>,
         /// Number of entries.
         entries: u64,
+        /// Flags of the data and of the operations: name and value.
+        flags: Vec<(String, String)>,
     },
     /// A trace of a program's operations.
     Trace {
@@ -79,9 +82,12 @@ pub fn parse(
         if core.is_none() && !group.is_empty() {
             workloads.push(core_group(&std::mem::take(&mut group), base, sizes, engines)?);
         }
-        match core {
-            Some(name) => group.push(name),
-            None => workloads.push(one(&text, base, sizes, engines)?),
+        match (core, Named::of(&text)) {
+            (Some(name), _) => group.push(name),
+            (None, Some(named)) => {
+                workloads.extend(experiment::workloads(named, base, sizes, engines)?);
+            }
+            (None, None) => workloads.push(one(&text, base, sizes, engines)?),
         }
     }
     if !group.is_empty() {
@@ -156,7 +162,7 @@ fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Resul
                 "the robust mode moves the share of reads, and {text} has no such share"
             )));
         }
-        Ok(Workload::Tasks { tasks, csv, entries })
+        Ok(Workload::Tasks { tasks, csv, entries, flags: Vec::new() })
     };
     if let Some(list) = text.strip_prefix("bench:") {
         return tasks(list, None, sizes.records);
@@ -174,8 +180,8 @@ fn one(text: &str, base: &BenchConfig, sizes: &Sizes, engines: &[&str]) -> Resul
     let path = Path::new(text);
     let read = std::fs::read_to_string(path).map_err(|e| {
         LabError::usage(format!(
-            "expected a workload: load, a to f, bench:TASKS, csv:FILE, trace:FILE or a property \
-             file; {text}: {e}"
+            "expected a workload: load, a to f, bench:TASKS, csv:FILE, trace:FILE, \
+             experiment:NAME or a property file; {text}: {e}"
         ))
     })?;
     let mut properties = Properties::default();

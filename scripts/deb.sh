@@ -127,20 +127,46 @@ EOF
     for page in "$out"/*.deb; do say "$page: $(stat -c %s "$page") bytes"; done
 }
 
-test_packages() {
-    if command -v lintian >/dev/null; then
-        local tags=embedded-library # zstd and LZ4 are linked statically on purpose.
-        [ -n "${MAINTAINER:-}" ] || tags+=,bogus-mail-host,bogus-mail-host-in-debian-changelog
-        lintian --fail-on error --suppress-tags "$tags" "$out"/*.deb >&2 ||
-            fail "lintian reports errors"
-    else
+lint() {
+    if ! command -v lintian >/dev/null; then
         say "skipped lintian: it is not installed"
+        return 0
     fi
+    local tags=embedded-library # zstd and LZ4 are linked statically on purpose.
+    [ -n "${MAINTAINER:-}" ] || tags+=,bogus-mail-host,bogus-mail-host-in-debian-changelog
+    lintian --fail-on error --suppress-tags "$tags" "$out"/*.deb >&2 ||
+        fail "lintian reports errors"
+    say "lintian reports no errors"
+}
+
+# Prints a program of ten lines.
+program() {
+    cat <<'EOF'
+#include <esker.h>
+#include <stdio.h>
+int main(void) {
+    uint8_t *value = NULL; size_t length = 0; esker_db_t *db = NULL;
+    if (esker_open("fruit", NULL, &db, NULL) != ESKER_OK) return 1;
+    if (esker_put(db, "apple", 5, "red", 3, ESKER_DURABILITY_DEFAULT, NULL) != ESKER_OK) return 1;
+    if (esker_get(db, NULL, "apple", 5, &value, &length, NULL) != ESKER_OK) return 1;
+    printf("apple is %.*s\n", (int)length, (char *)value);
+    return esker_close(db, NULL) != ESKER_OK;
+}
+EOF
+}
+
+# files ROOT: lists the files of a Debian that packages own or may leave.
+files() {
+    (cd "$1" && find . \( -path ./packages -o -path ./proc -o -path ./tmp -o -path ./var/cache \
+        -o -path ./var/log -o -path ./var/lib/dpkg -o -name ld.so.cache \) -prune -o -print) | sort
+}
+
+try_packages() {
     if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
         say "skipped the installation in a clean Debian: it needs root and debootstrap"
         return 0
     fi
-    local root=$out/clean before after codename
+    local root=$out/clean before left codename
     codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
     debootstrap --variant=minbase --include=gcc,g++,libc6-dev,pkg-config "$codename" "$root" \
         >"$out/debootstrap.log" 2>&1 || {
@@ -148,23 +174,39 @@ test_packages() {
         say "skipped the installation in a clean Debian: debootstrap cannot fetch packages"
         return 0
     }
-    before=$(cd "$root" && find usr etc | sort)
+    before=$(files "$root")
     mkdir "$root/packages"
-    cp "$out"/*.deb bindings/c/tests/esker.c bindings/c/tests/esker_hpp.cpp "$root/packages/"
+    cp "$out"/*.deb bindings/c/tests/{check.h,esker.c,esker_hpp.cpp} "$root/packages/"
+    program >"$root/packages/ten.c"
     chroot "$root" sh -euc '
         dpkg -i /packages/*.deb >/dev/null
         cd /packages
-        esker put store k v && test "$(esker get store k)" = v
-        gcc -std=c99 -o c esker.c $(pkg-config --cflags --libs esker) && ./c db
-        g++ -std=c++17 -o cxx esker_hpp.cpp $(pkg-config --cflags --libs esker) && ./cxx db2
+        esker put store k v
+        test "$(esker get store k)" = v
+        test -s /usr/share/man/man1/esker.1.gz
+        flags=$(pkg-config --cflags --libs esker)
+        gcc -Wall -Werror -o ten ten.c $flags
+        test "$(./ten)" = "apple is red"
+        library=$(pkg-config --variable=libdir esker)/libesker.a
+        gcc -Wall -Werror -o alone ten.c "$library" -lpthread -ldl -lm
+        gcc -std=c99 -o c esker.c $flags
+        ./c db
+        g++ -std=c++17 -o cxx esker_hpp.cpp $flags
+        ./cxx db2
         dpkg --purge esker libesker-dev libesker0 >/dev/null
         test ! -e /usr/bin/esker
+        if ./ten 2>/dev/null; then exit 1; fi
+        test "$(./alone)" = "apple is red"
     ' >&2 || fail "the packages do not work in a clean Debian"
-    after=$(cd "$root" && find usr etc -not -name ld.so.cache | sort)
-    after=$(diff <(echo "$before" | grep -v ld.so.cache) <(echo "$after") || true)
-    [ -z "$after" ] || fail "the packages left files, or removed others: $after"
-    rm -rf "$root"
+    left=$(diff <(echo "$before") <(files "$root") || true)
+    [ -z "$left" ] || fail "the packages left files, or removed others: $left"
+    rm -rf --one-file-system "$root"
     say "installed, used and removed in a clean Debian"
+}
+
+test_packages() {
+    lint
+    try_packages
 }
 
 [ "${BUILD:-yes}" = no ] && export BUILD=no

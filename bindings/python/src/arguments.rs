@@ -25,10 +25,12 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemoryView, PyString};
 
+use crate::clock::PyClock;
 use crate::comparator::PyComparator;
 use crate::encryption::key_of;
 use crate::errors::bad_option;
 use crate::filter::PyFilter;
+use crate::filter_policy::PyFilterPolicy;
 use crate::merge::{PyMerge, Ttl};
 use crate::observe::{PyListener, Runtime};
 
@@ -108,6 +110,8 @@ struct Given<'py> {
     operators: Vec<Arc<PyMerge>>,
     filter: Option<Bound<'py, PyAny>>,
     filters: Vec<Arc<PyFilter>>,
+    filter_policy: Option<Arc<PyFilterPolicy>>,
+    clock: Option<Arc<PyClock>>,
     listener: Option<Bound<'py, PyAny>>,
     runtime: Option<esker::Runtime>,
     key: Option<Key>,
@@ -125,6 +129,8 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
         operators: Vec::new(),
         filter: None,
         filters: Vec::new(),
+        filter_policy: None,
+        clock: None,
         listener: None,
         runtime: None,
         key: None,
@@ -139,6 +145,9 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     }
     let comparator = plyvel.order()?;
     plyvel.settings.comparator = comparator.clone().map(|order| order as _);
+    if let Some(policy) = plyvel.filter_policy.take() {
+        plyvel.settings.filter = Filter::Custom(policy);
+    }
     let mut options = plyvel.settings.to_options().map_err(|error| bad_option(&error))?;
     for (name, value) in other_options {
         set(&mut options, &name, &value)?;
@@ -149,6 +158,7 @@ pub fn chosen(given: Option<&Bound<'_, PyDict>>) -> PyResult<Chosen> {
     options.compaction_filters = plyvel.filters.iter().map(|given| given.clone() as _).collect();
     let listener = plyvel.listener.map(|function| PyListener(function.unbind()));
     options.listeners = listener.into_iter().map(|listener| Arc::new(listener) as _).collect();
+    options.clock = plyvel.clock.map(|clock| clock as _);
     options.runtime = plyvel.runtime;
     options.validate().map_err(|error| bad_option(&error))?;
     let key_orders = plyvel.key_orders.iter();
@@ -241,6 +251,8 @@ impl<'py> Given<'py> {
             "compaction_filters" => {
                 self.filters = PyFilter::all_of(value)?.into_iter().map(Arc::new).collect();
             }
+            "filter_policy" => self.filter_policy = PyFilterPolicy::of(value)?,
+            "clock" => self.clock = PyClock::of(value)?,
             "listener" => {
                 self.listener = Some(value.clone()).filter(|value| !value.is_none());
                 if self.listener.as_ref().is_some_and(|listener| !listener.is_callable()) {

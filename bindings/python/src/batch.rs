@@ -4,12 +4,13 @@
 
 use esker::{Batch, WriteOptions};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyIterator, PyList, PyTuple};
 
 use crate::arguments::BytesLike;
 use crate::guarded::Guarded;
 use crate::keyspace::Keyspace;
 use crate::merge::Ttl;
+use crate::operations;
 use crate::part::Part;
 use crate::writing::deadline_of;
 
@@ -121,6 +122,21 @@ impl WriteBatch {
         self.on(py, |batch| {
             batch.append(&added);
         })
+    }
+
+    /// Returns the current operations, in order, as ``Operation``. Iteration over a batch gives
+    /// them too. Not in plyvel.
+    ///
+    /// An operation that the batch refused, because its key or its value is too long, is not among
+    /// them.
+    fn operations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        // A copy: Python may run other code while it makes objects, and that may use the batch.
+        let batch = self.on(py, |batch| batch.clone())?;
+        operations::list_of(py, &batch)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.operations(py)?.try_iter()
     }
 
     /// Returns the number of operations. Not in plyvel.

@@ -65,6 +65,22 @@ fn range_of(range: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
 /// database call one for pairs that compactions rewrite and no snapshot sees: True keeps the pair,
 /// False deletes it, and bytes replace the value. If it raises, the pairs stay.
 ///
+/// ``filter_policy`` replaces the Bloom filters of new tables, in all keyspaces: an object with a
+/// permanent ``name`` of the format of its filters, and two methods. ``create(keys)`` returns the
+/// filter of a table, as bytes; ``keys`` are in key order. ``may_match(key, filter)`` returns False
+/// only if the key is not among those of the filter; a read then skips the table. A wrong False
+/// loses the key for reads. A filter without bytes, and one of another ``name``, may have every
+/// key. The keys of a keyspace other than ``default`` have four bytes before them, which are its
+/// own. If a method raises, ``sys.unraisablehook`` gets the exception, and the table may have every
+/// key. Each call copies the filter and needs the interpreter's lock: ``bloom_filter_bits`` is
+/// faster.
+///
+/// ``clock`` is the clock by which pairs expire, in place of the system's: a function without
+/// arguments that returns seconds since 1970, like ``time.time``. It is called at the opening, and
+/// then by reads, writes and compactions on any thread. Where it goes back, the open database stays
+/// at the latest time. If it raises, ``sys.unraisablehook`` gets the exception, and the last time
+/// counts. Neither a clock nor a filter policy may use the database.
+///
 /// ``key`` is the key of an encrypted database: bytes (32, or 64 hexadecimal digits), a path object
 /// (``pathlib.Path``) of a file with them, or a function of the name of the key, which is None for a
 /// new database. The function returns the bytes, or a tuple of 32 bytes and the name of the key. A

@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use crate::db::DB;
 use crate::errors;
 use crate::guarded::Guarded;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Held, Snapshot};
 use crate::store::Store;
 
 /// The result of ``DB.fork``.
@@ -187,7 +187,7 @@ impl Diff {
 /// A side of a comparison.
 enum Side {
     Now(Arc<Store>),
-    Then(Arc<Store>, Arc<esker::Snapshot>),
+    Then(Arc<Store>, Arc<Held>),
 }
 
 impl Side {
@@ -208,12 +208,16 @@ impl Side {
         }
     }
 
-    fn source<'a>(&'a self, db: &'a esker::Db) -> DiffSource<'a> {
+    fn snapshot(&self) -> PyResult<Option<&esker::Snapshot>> {
         match self {
-            Side::Now(_) => DiffSource::from(db),
-            Side::Then(_, snapshot) => DiffSource::from(&**snapshot),
+            Side::Now(_) => Ok(None),
+            Side::Then(_, held) => held.get().map(Some),
         }
     }
+}
+
+fn source<'a>(snapshot: Option<&'a esker::Snapshot>, db: &'a esker::Db) -> DiffSource<'a> {
+    snapshot.map_or_else(|| DiffSource::from(db), DiffSource::from)
 }
 
 /// Compares two databases, or snapshots of databases. Returns an iterator over the pairs that differ,
@@ -236,9 +240,10 @@ pub fn diff(
         Some(name) => DiffOptions::default().keyspace(name),
         None => DiffOptions::default(),
     };
+    let (old_then, new_then) = (old.snapshot()?, new.snapshot()?);
     let made = py.detach(|| {
         let (old_db, new_db) = (old.store().opened()?, new.store().opened()?);
-        esker::diff::diff_with(old.source(&old_db), new.source(&new_db), &options)
+        esker::diff::diff_with(source(old_then, &old_db), source(new_then, &new_db), &options)
     });
     let made = made.map_err(|error| errors::raised(py, &error))?;
     Ok(Diff {

@@ -12,12 +12,15 @@
 //! | `comparator` | a key order implemented by a Python function |
 //! | `merge` | merge operators implemented by Python functions, and times to live |
 //! | `filter` | compaction filters implemented by Python functions |
+//! | `clock` | the clock of expiry, implemented by a Python function |
+//! | `filter_policy` | filters of tables implemented by a Python object |
 //! | `observe` | listeners, stalls, counts of calls, runtimes |
 //! | `encryption` | keys of encrypted databases |
 //! | `follower` | followers of databases that other processes write |
 //! | `errors` | conversion of failures to exceptions |
 //! | `part` | a keyspace and a prefix of keys: the reads and writes of the classes |
 //! | `mapping_methods` | the methods of a mapping, of arrays and of streamed values |
+//! | `operations` | the operations of a batch |
 //! | `feed`, `fork`, `ingest` | the change feed, forks and comparisons, much data at once |
 //! | `feed_methods`, `upkeep_methods` | the methods of a database for these, and for its upkeep |
 //! | `db`, `keyspace`, `prefixed`, `snapshot`, `batch`, `transaction`, `iterator`, `raw` | the classes |
@@ -34,6 +37,7 @@ mod arguments;
 mod arrays;
 mod backups;
 mod batch;
+mod clock;
 mod comparator;
 mod db;
 mod encryption;
@@ -42,6 +46,7 @@ mod feed;
 mod feed_methods;
 mod files;
 mod filter;
+mod filter_policy;
 mod follower;
 mod fork;
 mod functions;
@@ -53,6 +58,7 @@ mod mapping_methods;
 mod merge;
 mod metrics;
 mod observe;
+mod operations;
 mod part;
 mod prefixed;
 mod raw;
@@ -94,6 +100,8 @@ mod _esker {
     use crate::keyspace::Keyspace;
     #[pymodule_export]
     use crate::observe::{Runtime, Stall, enable_perf, live_status, take_perf};
+    #[pymodule_export]
+    use crate::operations::Operation;
     #[pymodule_export]
     use crate::prefixed::PrefixedDB;
     #[pymodule_export]

@@ -1,7 +1,10 @@
 //! plyvel's `Snapshot`.
 //!
-//! Invariants: a snapshot reads the state at its creation; it raises if it or its database is
-//! closed.
+//! Invariants:
+//! 1. A snapshot reads the state at its creation. It raises if it or its database is closed.
+//! 2. No thread releases an engine's snapshot while it holds the interpreter's lock. The release
+//!    takes the lock of the list of snapshots. Another thread may hold that one while its clock
+//!    waits for the interpreter's lock.
 
 use std::sync::Arc;
 
@@ -18,6 +21,31 @@ use crate::part::{self, Part};
 use crate::raw::{self, RawIterator};
 use crate::store::Store;
 
+/// A snapshot of the engine.
+pub struct Held {
+    store: Arc<Store>,
+    /// Some until the drop.
+    snapshot: Option<esker::Snapshot>,
+}
+
+impl Held {
+    fn new(part: &Part, snapshot: esker::Snapshot) -> ArcSwapOption<Held> {
+        let (store, snapshot) = (part.store().clone(), Some(snapshot));
+        ArcSwapOption::from_pointee(Held { store, snapshot })
+    }
+
+    /// Returns the snapshot.
+    pub fn get(&self) -> PyResult<&esker::Snapshot> {
+        self.snapshot.as_ref().ok_or_else(|| errors::closed("database or snapshot"))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.store.release(self.snapshot.take());
+    }
+}
+
 /// The state of the database at the call of ``snapshot()``.
 ///
 /// Its data stays on disk until it is closed, so an old snapshot takes disk space. Many threads may
@@ -25,29 +53,28 @@ use crate::store::Store;
 #[pyclass(frozen, weakref, module = "esker")]
 pub struct Snapshot {
     part: Part,
-    snapshot: ArcSwapOption<esker::Snapshot>,
+    snapshot: ArcSwapOption<Held>,
 }
 
 /// Creates a snapshot that shows the keys of `part`.
 pub fn make(py: Python<'_>, part: &Part) -> PyResult<Snapshot> {
     let snapshot = part.store().run(py, internals::snapshot)?;
-    Ok(Snapshot { part: part.clone(), snapshot: ArcSwapOption::from_pointee(snapshot) })
+    Ok(Snapshot { part: part.clone(), snapshot: Held::new(part, snapshot) })
 }
 
 /// Creates a snapshot that shows the keys of `part`. Returns its position in the change feed too.
 pub fn make_with_position(py: Python<'_>, part: &Part) -> PyResult<(Snapshot, u64)> {
     let (snapshot, position) = part.store().run(py, internals::snapshot_with_position)?;
-    let snapshot = ArcSwapOption::from_pointee(snapshot);
-    Ok((Snapshot { part: part.clone(), snapshot }, position))
+    Ok((Snapshot { part: part.clone(), snapshot: Held::new(part, snapshot) }, position))
 }
 
 impl Snapshot {
     /// Returns the store and the engine's snapshot.
-    pub fn held_with_store(&self) -> PyResult<(Arc<Store>, Arc<esker::Snapshot>)> {
+    pub fn held_with_store(&self) -> PyResult<(Arc<Store>, Arc<Held>)> {
         Ok((self.part.store().clone(), self.held()?))
     }
 
-    fn held(&self) -> PyResult<Arc<esker::Snapshot>> {
+    fn held(&self) -> PyResult<Arc<Held>> {
         self.part.store().check_open("database or snapshot")?;
         self.snapshot.load_full().ok_or_else(|| errors::closed("database or snapshot"))
     }
@@ -59,7 +86,7 @@ impl Snapshot {
         fill_cache: bool,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let snapshot = self.held()?;
-        let options = ReadOptions::default().snapshot(&*snapshot).fill_cache(fill_cache);
+        let options = ReadOptions::default().snapshot(snapshot.get()?).fill_cache(fill_cache);
         self.part.get(py, key, &options)
     }
 }
@@ -103,7 +130,7 @@ impl Snapshot {
     /// it shows. Not in plyvel.
     #[getter]
     fn position(&self) -> PyResult<u64> {
-        Ok(self.held()?.seqno())
+        Ok(self.held()?.get()?.seqno())
     }
 
     /// Returns an iterator over the pairs of the snapshot. Takes the arguments of ``DB.iterator``.
@@ -118,7 +145,7 @@ impl Snapshot {
         py: Python<'_>,
         arguments: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Iterator> {
-        iterator::make(py, &self.part, Some(&*self.held()?), arguments)
+        iterator::make(py, &self.part, Some(self.held()?.get()?), arguments)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Iterator> {
@@ -134,7 +161,7 @@ impl Snapshot {
         fill_cache: bool,
     ) -> PyResult<RawIterator> {
         let _ = verify_checksums;
-        raw::make(py, &self.part, Some(&*self.held()?), fill_cache)
+        raw::make(py, &self.part, Some(self.held()?.get()?), fill_cache)
     }
 
     /// Returns a snapshot of the same moment that shows ``keyspace``. Each of the two is closed
@@ -145,14 +172,13 @@ impl Snapshot {
     }
 
     /// Releases the snapshot's data. Later calls raise RuntimeError. Closing twice is allowed.
-    fn close(&self, py: Python<'_>) {
-        let snapshot = self.snapshot.swap(None);
-        py.detach(|| drop(snapshot));
+    fn close(&self) {
+        drop(self.snapshot.swap(None));
     }
 
     /// The same as ``close()``.
-    fn release(&self, py: Python<'_>) {
-        self.close(py);
+    fn release(&self) {
+        self.close();
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -160,7 +186,7 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
-        self.close(py);
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.close();
     }
 }

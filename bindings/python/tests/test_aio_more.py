@@ -141,6 +141,87 @@ def test_values_are_streamed(place):
     run(work, place)
 
 
+def test_values_are_read_in_pieces_and_into_buffers(place):
+    async def work(db):
+        value = b"film" * 50_000
+        await db.put(b"film", value)
+        async with await db.get_reader(b"film") as reader:
+            pieces = [piece async for piece in reader]
+            assert b"".join(pieces) == value and max(map(len, pieces)) == 64 << 10
+            assert [piece async for piece in reader] == []
+            await reader.seek(-10, 2)
+            buffer = bytearray(16)
+            assert await reader.readinto(buffer) == 10 and buffer == value[-10:] + bytes(6)
+
+    run(work, place)
+
+
+def test_values_are_put_from_asynchronous_files(place):
+    class Fails:
+        async def read(self, size):
+            await asyncio.sleep(0)
+            raise ValueError("no more")
+
+    class Text:
+        async def read(self, size):
+            return "text"
+
+    async def work(db):
+        value = bytes(range(256)) * 10_000
+        stream = asyncio.StreamReader()
+        task = asyncio.ensure_future(db.put_reader(b"film", stream))
+        for at in range(0, len(value), 100_000):
+            stream.feed_data(value[at : at + 100_000])
+            await asyncio.sleep(0)
+        assert not task.done() and await db.get(b"film") is None
+        stream.feed_eof()
+        assert await task == len(value) and await db.get(b"film") == value
+        users = await db.keyspace("users")
+        with pytest.raises(ValueError, match="no more"):
+            await users.put_reader(b"k", Fails())
+        with pytest.raises(TypeError):
+            await users.put_reader(b"k", Text())
+        assert await users.get(b"k") is None
+
+    run(work, place)
+
+
+def test_cancelled_put_of_an_asynchronous_file_writes_nothing(place):
+    async def work(db):
+        stream = asyncio.StreamReader()
+        stream.feed_data(b"begin")
+        task = asyncio.ensure_future(db.put_reader(b"k", stream))
+        # More streams than the database has threads, and none holds other calls.
+        others = [asyncio.ensure_future(db.put_reader(b"k", asyncio.StreamReader())) for _ in "123"]
+        while stream._waiter is None:
+            await asyncio.sleep(0.001)
+        await db.put(b"other", b"v")
+        for each in (task, *others):
+            each.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await each
+        stream.feed_eof()
+        await db.flush()
+        assert await db.get(b"k") is None and await db.get(b"other") == b"v"
+
+    # The end of the block waits for the calls that were cancelled.
+    run(work, place, threads=1)
+    with esker.DB(place) as db:
+        assert list(db) == [(b"other", b"v")]
+
+
+def test_batch_lists_its_operations(place):
+    async def work(db):
+        async with db.write_batch() as batch:
+            batch.put(b"a", b"1")
+            batch.delete(b"b")
+            assert [(each.kind, each.key) for each in batch] == [("put", b"a"), ("delete", b"b")]
+            assert len(batch.operations()) == batch.count() == 2
+        assert await db.get(b"a") == b"1"
+
+    run(work, place)
+
+
 def test_upkeep(place):
     async def work(db):
         async with db.write_batch(durability="sync") as batch:

@@ -60,10 +60,17 @@ from pathlib import Path
 from esker import aio, codec
 def keep(key: bytes, value: bytes) -> bool | bytes:
     return value or False
+class Policy:
+    name = 'any'
+    def create(self, keys: list[bytes]) -> bytes:
+        return keys[0][:1] if keys else b''
+    def may_match(self, key: bytes, filter: bytes) -> bool:
+        return key[:1] >= filter
 runtime = esker.Runtime(memory_budget_bytes='64MiB', threads_max=3)
 stores: int = runtime.metrics()['stores']
 with esker.DB('y', create_if_missing=True, runtime=runtime, listener=lambda event: event['kind'],
-              compaction_filter='keep', compaction_filters={'keep': keep}) as db:
+              compaction_filter='keep', compaction_filters={'keep': keep},
+              filter_policy=Policy(), clock=lambda: 1.5) as db:
     length: int | None = db.get_into(b'k', bytearray(8))
     db.put_array(b'ab', array.array('d', [1, 2]))
     mask: bytes = db.get_array(memoryview(b'ab'), array.array('d', [0, 0]))
@@ -87,6 +94,9 @@ with esker.DB('y', create_if_missing=True, runtime=runtime, listener=lambda even
         cause: str = stall.cause
     batch = db.write_batch()
     batch.write(timeout=0.5)
+    listed: list[tuple[str, bytes, bytes | None]] = [(o.kind, o.key, o.value) for o in batch]
+    lives: list[float | None] = [o.ttl for o in batch.operations()]
+    esker.DB('v', clock=7)  # type: ignore[arg-type]  # pyright: ignore
     with db.transaction() as t:
         t.merge(b'n', b'1')
         t.put(b'n', b'1', ttl=5)
@@ -119,6 +129,13 @@ async def main() -> None:
         names: list[str] = await db.keyspaces()
         async for pair in db.iterator(prefix=b'k'):
             print(pair)
+        length: int = await db.put_reader(b'k', asyncio.StreamReader())
+        length = await db.put_reader(b'k', io.BytesIO())
+        reader = await db.get_reader(b'k')
+        if reader is not None:
+            pieces: list[bytes] = [piece async for piece in reader]
+        operations: list[esker.Operation] = list(db.write_batch())
+        await db.put_reader(b'k', 'text')  # type: ignore[arg-type]  # pyright: ignore
     async with aio.follow('y') as follower:
         shown: bool = await follower.wait_for(1, 0.5)
         view: aio.DB = await follower.db()

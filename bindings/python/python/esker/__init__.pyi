@@ -28,6 +28,7 @@ _ChangeKind = Literal[
     "keyspace_renamed",
     "keyspace_dropped",
 ]
+_OperationKind = Literal["put", "merge", "delete", "delete_range"]
 _Order = Callable[[bytes, bytes], int]
 _Merge = Callable[[bytes, bytes | None, list[bytes]], Buffer]
 _Merges = tuple[_Merge, Callable[[bytes, list[bytes]], Buffer | None]]
@@ -39,6 +40,12 @@ class _Source(Protocol):
 
 class _Sink(Protocol):
     def write(self, data: bytes, /) -> int | None: ...
+
+class _FilterPolicy(Protocol):
+    @property
+    def name(self) -> str: ...
+    def create(self, keys: list[bytes], /) -> Buffer: ...
+    def may_match(self, key: bytes, filter: bytes, /) -> bool: ...
 
 _Exc = type[BaseException] | BaseException | TracebackType | None
 
@@ -70,6 +77,7 @@ __all__ = [
     "Keyspace",
     "Lineage",
     "Mapping",
+    "Operation",
     "Option",
     "PrefixedDB",
     "RawIterator",
@@ -526,6 +534,21 @@ class RawIterator:
     def __exit__(self, *_exception: _Exc) -> None: ...
 
 @final
+class Operation:
+    @property
+    def kind(self) -> _OperationKind: ...
+    @property
+    def keyspace_id(self) -> int: ...
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def stop(self) -> bytes | None: ...
+    @property
+    def ttl(self) -> float | None: ...
+
+@final
 class WriteBatch:
     def put(
         self,
@@ -544,6 +567,8 @@ class WriteBatch:
     ) -> None: ...
     def clear(self) -> None: ...
     def append(self, source: WriteBatch) -> None: ...
+    def operations(self) -> list[Operation]: ...
+    def __iter__(self) -> _IteratorProtocol[Operation]: ...
     def count(self) -> int: ...
     def approximate_size(self) -> int: ...
     def write(self, *, timeout: float | None = None) -> None: ...
@@ -904,6 +929,8 @@ class DB(_Whole):
         merge_operators: dict[str, _Merge | _Merges] | None = None,
         compaction_filter: str | _Filter | None = None,
         compaction_filters: dict[str, _Filter] | None = None,
+        filter_policy: _FilterPolicy | None = None,
+        clock: Callable[[], float] | None = None,
         listener: Callable[[dict[str, Any]], object] | None = None,
         runtime: Runtime | None = None,
         key: _Key | None = None,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import inspect
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from collections.abc import Iterator as IteratorProtocol
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeGuard, TypeVar
 
 import esker
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 Exc = type[BaseException] | BaseException | TracebackType | None
 _CHUNK_MAX = 1024
+_PIECE_BYTES = 64 << 10
 WAIT_MAX = 0.1  # seconds that a thread waits after its caller was cancelled
 
 
@@ -28,6 +32,47 @@ class Source(Protocol):
 
     def read(self, size: int, /) -> Buffer | None:
         """Returns the next bytes, at most ``size``; none at the end."""
+
+
+class AsyncSource(Protocol):
+    """An asynchronous binary file object that is read, such as ``asyncio.StreamReader``."""
+
+    async def read(self, size: int, /) -> Buffer:
+        """Returns the next bytes, at most ``size``; none at the end."""
+
+
+def is_asynchronous(file: Source | AsyncSource) -> TypeGuard[AsyncSource]:
+    """Returns whether ``read`` of a file object is a coroutine function."""
+    return inspect.iscoroutinefunction(getattr(file, "read", None))
+
+
+class Awaited:
+    """An asynchronous file object as one that blocks, for a thread other than that of its loop."""
+
+    def __init__(self, file: AsyncSource) -> None:
+        self._file = file
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._is_cancelled = False
+        self._reading: concurrent.futures.Future[Buffer] | None = None
+
+    async def _read(self, size: int) -> Buffer:
+        return await self._file.read(size)
+
+    def read(self, size: int, /) -> Buffer:
+        """Returns the next bytes, which the loop reads."""
+        with self._lock:
+            if self._is_cancelled:
+                raise RuntimeError("the call that reads the file object was cancelled")
+            self._reading = asyncio.run_coroutine_threadsafe(self._read(size), self._loop)
+        return self._reading.result()
+
+    def cancel(self) -> None:
+        """Ends a read that goes on, and refuses further ones."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._reading is not None:
+                self._reading.cancel()
 
 
 class Threads:
@@ -154,6 +199,9 @@ class Reads(Object):
         return self.iterator()
 
 
+_AT_ONCE = ("put", "merge", "delete", "delete_range", "clear", "append", "count", "operations")
+
+
 class WriteBatch(Object):
     """A batch: operations are added at once, without a thread, and written by ``write``.
 
@@ -161,9 +209,13 @@ class WriteBatch(Object):
     """
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("put", "merge", "delete", "delete_range", "clear", "append", "count"):
+        if name in _AT_ONCE:
             return getattr(self._plain, name)
         raise AttributeError(name)
+
+    def __iter__(self) -> IteratorProtocol[esker.Operation]:
+        operations: IteratorProtocol[esker.Operation] = iter(self._plain)
+        return operations
 
     async def write(self, *, timeout: float | None = None) -> None:
         """See ``esker.WriteBatch.write``."""
@@ -180,7 +232,8 @@ class WriteBatch(Object):
 class ValueReader(Object):
     """The value of a key, read in parts; see ``esker.ValueReader``.
 
-    ``async with await db.get_reader(key) as reader`` closes it at the end of the block.
+    ``async with await db.get_reader(key) as reader`` closes it at the end of the block. ``async for``
+    gives the bytes from the position on, in pieces of at most 64 KiB.
     """
 
     @property
@@ -192,6 +245,19 @@ class ValueReader(Object):
     async def read(self, size: int | None = -1) -> bytes:
         """See ``esker.ValueReader.read``."""
         return await self._threads.run(self._plain.read, size)
+
+    async def readinto(self, buffer: Buffer) -> int:
+        """See ``esker.ValueReader.readinto``. ``buffer`` must not be used before the call has ended."""
+        return await self._threads.run(self._plain.readinto, buffer)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        piece = await self.read(_PIECE_BYTES)
+        if not piece:
+            raise StopAsyncIteration
+        return piece
 
     async def seek(self, offset: int, whence: int = 0) -> int:
         """See ``esker.ValueReader.seek``."""

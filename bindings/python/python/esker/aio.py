@@ -38,6 +38,8 @@ import esker
 
 from ._aio import (
     WAIT_MAX,
+    AsyncSource,
+    Awaited,
     Changes,
     Exc,
     Iterator,
@@ -48,6 +50,7 @@ from ._aio import (
     Threads,
     ValueReader,
     WriteBatch,
+    is_asynchronous,
 )
 from ._aio_transactions import Savepoint, Transaction
 
@@ -156,9 +159,24 @@ class _Writes(Reads):
         """See ``esker.DB.get_array``. ``values`` must not be used before the call has ended."""
         return await self._threads.run(self._plain.get_array, keys, values)
 
-    async def put_reader(self, key: Buffer, file: Source) -> int:
-        """See ``esker.DB.put_reader``. A thread reads the file."""
-        return await self._threads.run(self._plain.put_reader, key, file)
+    async def put_reader(self, key: Buffer, file: Source | AsyncSource) -> int:
+        """See ``esker.DB.put_reader``. A thread reads the file.
+
+        ``file`` may also be an asynchronous file object, whose ``read`` is a coroutine function, such
+        as ``asyncio.StreamReader``. The event loop reads it, while a thread of its own waits. If the
+        call is cancelled before the end of such a file, nothing is written.
+        """
+        if not is_asynchronous(file):
+            return await self._threads.run(self._plain.put_reader, key, file)
+        awaited = Awaited(file)
+        thread = Threads(1)
+        try:
+            return await thread.run(self._plain.put_reader, key, awaited)
+        except asyncio.CancelledError:
+            awaited.cancel()
+            raise
+        finally:
+            thread.end()
 
     async def get_reader(self, key: Buffer) -> ValueReader | None:
         """See ``esker.DB.get_reader``."""

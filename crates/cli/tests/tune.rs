@@ -125,6 +125,8 @@ fn phases_of_an_experiment_are_tuned_for_and_recorded() {
     dir.ok(&[&record[..], &["--records", "300"]].concat());
     let shown = dir.ok(&["trace", "show", "mine.trace", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    // 300 puts of the load, 300 reads, and 150 operations of which half are writes.
-    assert_eq!(shown["operations"], 750, "{shown}");
+    // The store is filled with 300 pairs, which the load updates; 300 reads and 150 of both follow.
+    let count = |name: &str| shown[name].as_u64().unwrap();
+    assert_eq!(count("puts") + count("gets"), 1050, "{shown}");
+    assert!((300..450).contains(&count("gets")), "{shown}");
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the crash campaigns. Prints one table. Exits with 1 if a guarantee was broken.
 #
-# QUICK=yes runs a part, as large as the tests of `campaigns.rs`. LONG=yes runs about twenty times as much, and KILLS
-# (2000) kills with SIGKILL. SEED (1) is the first seed. RECORD=docs/reliability.md also writes the
-# table to that document.
+# QUICK=yes runs a part, as large as the tests of `campaigns.rs`. LONG=yes runs about twenty times
+# as much, and KILLS (2000) kills with SIGKILL. SEED (1) is the first seed.
+# RECORD=docs/reliability.md also writes the table to that document.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -26,6 +26,8 @@ int32_t esker_shim_write(const esker_db_t *db, const uint8_t *rep, size_t rep_le
 typedef struct esker_shim_trace_t esker_shim_trace_t;
 int32_t esker_shim_trace_open(const char *path, esker_shim_trace_t **trace, char **message);
 esker_shim_trace_t *esker_shim_trace_share(const esker_shim_trace_t *trace);
+// Ends the recording of a store that was not opened, removes its file, and frees the handle.
+void esker_shim_trace_discard(esker_shim_trace_t *trace);
 void esker_shim_trace_destroy(esker_shim_trace_t *trace);
 void esker_shim_trace_get(const esker_shim_trace_t *trace, const uint8_t *key, size_t key_len,
                           int64_t number);

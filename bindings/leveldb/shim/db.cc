@@ -4,7 +4,8 @@
 // 1. Every status is made from Esker's code and message.
 // 2. An iterator or snapshot may outlive its store.
 // 3. An environment that Esker cannot use is refused.
-// 4. Calls are recorded after they succeeded, if the environment asks for it (src/trace.rs).
+// 4. Calls are recorded after they succeeded, if the environment asks for it (src/trace.rs). Reads
+//    of a snapshot are not recorded, because a replay reads the present.
 #include <leveldb/comparator.h>
 #include <leveldb/db.h>
 #include <leveldb/options.h>
@@ -193,12 +194,13 @@ class EskerDB : public DB {
       found->found = true;
     };
     // The key may be in `value`, which the get replaces.
-    const std::string traced = trace_ != nullptr ? key.ToString() : std::string();
+    const bool is_traced = trace_ != nullptr && options.snapshot == nullptr;
+    const std::string traced = is_traced ? key.ToString() : std::string();
     char *message = nullptr;
     const int32_t code = esker_get_visit(db_, SnapshotOf(options), options.fill_cache,
                                          Bytes(key), key.size(), &found, see, &message);
     if (code != ESKER_OK) return StatusOf(code, message);
-    if (trace_ != nullptr) {
+    if (is_traced) {
       const int64_t size = found.found ? static_cast<int64_t>(value->size()) : -1;
       esker_shim_trace_get(trace_, Bytes(traced), traced.size(), size);
     }
@@ -211,7 +213,7 @@ class EskerDB : public DB {
     const int32_t code = esker_iter_create(db_, SnapshotOf(options), nullptr, 0, nullptr, 0,
                                            options.fill_cache, &iter, &message);
     if (code != ESKER_OK) return NewErrorIterator(StatusOf(code, message));
-    return new EskerIterator(iter, trace_);
+    return new EskerIterator(iter, options.snapshot == nullptr ? trace_ : nullptr);
   }
 
   const Snapshot *GetSnapshot() override {
@@ -388,10 +390,11 @@ Status DB::Open(const Options &options, const std::string &name, DB **dbptr) {
   esker_db_t *db = nullptr;
   char *message = nullptr;
   esker_shim_trace_t *trace = nullptr;
-  int32_t code = esker_shim_open(Given(options).get(), name.c_str(), &db, &message);
+  // The recording is first, so that a wrong variable leaves no new store.
+  int32_t code = esker_shim_trace_open(name.c_str(), &trace, &message);
   if (code == ESKER_OK) {
-    code = esker_shim_trace_open(name.c_str(), &trace, &message);
-    if (code != ESKER_OK) esker_db_destroy(db);
+    code = esker_shim_open(Given(options).get(), name.c_str(), &db, &message);
+    if (code != ESKER_OK) esker_shim_trace_discard(trace);
   }
   status = StatusOf(code, message);
   if (status.ok()) {

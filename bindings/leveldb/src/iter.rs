@@ -16,8 +16,12 @@ pub struct leveldb_iterator_t {
 }
 
 impl leveldb_iterator_t {
-    /// Moves to an absolute position, which begins the record of a scan from `key`.
+    /// Moves to an absolute position, which begins the record of a scan from `key`. An iterator
+    /// whose creation failed reads nothing, and nothing of it is recorded.
     fn seek(&mut self, key: &[u8], seek: impl FnOnce(&mut Walk)) {
+        if self.walk.is_err() {
+            return;
+        }
         // The key may point into the iterator's own key, so it is copied before the move.
         if let Some(scan) = &mut self.scan {
             scan.begin(key);
@@ -76,9 +80,10 @@ pub unsafe extern "C" fn leveldb_iter_seek(
 ) {
     if let Some(iter) = iter {
         // SAFETY: the caller meets LevelDB's contract for buffers.
-        let key = unsafe { ffi::bytes(key, keylen, "key") };
-        let start = key.as_ref().map_or(&b""[..], |key| *key);
-        iter.seek(start, |walk| walk.seek(|cursor| Ok(cursor.seek(key?)?)));
+        match unsafe { ffi::bytes(key, keylen, "key") } {
+            Ok(key) => iter.seek(key, |walk| walk.seek(|cursor| Ok(cursor.seek(key)?))),
+            Err(failure) => iter.step(|walk| walk.seek(|_| Err(failure))),
+        }
     }
 }
 

@@ -43,6 +43,11 @@ impl leveldb_readoptions_t {
             .snapshot(snapshot.map(|s| &s.snapshot))
             .fill_cache(options.fill_cache)
     }
+
+    /// Returns whether reads with these options read the current state, not a snapshot.
+    pub(crate) fn reads_present(options: Option<&leveldb_readoptions_t>) -> bool {
+        options.is_none_or(|options| options.snapshot.is_null())
+    }
 }
 
 impl leveldb_writeoptions_t {

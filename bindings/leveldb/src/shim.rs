@@ -139,6 +139,14 @@ pub extern "C" fn esker_shim_trace_share(
     trace.map(|trace| Box::new(esker_shim_trace_t { recorder: trace.recorder.clone() }))
 }
 
+/// Ends the recording of a store that was not opened, removes its file, and frees the handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_shim_trace_discard(trace: Option<Box<esker_shim_trace_t>>) {
+    if let Some(trace) = trace {
+        trace.recorder.discard();
+    }
+}
+
 /// Frees a handle. The last one ends the recording.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_shim_trace_destroy(trace: Option<Box<esker_shim_trace_t>>) {

@@ -90,8 +90,13 @@ pub unsafe extern "C" fn leveldb_open(
     unsafe {
         let opened = attempt(|| {
             let path = ffi::path(name)?;
-            let db = open(&settings(options), path)?;
-            Ok(leveldb_t { db, trace: Recorder::of_environment(path)? })
+            // The recorder is first, so that a wrong variable leaves no new store.
+            let trace = Recorder::of_environment(path)?;
+            let opened = open(&settings(options), path);
+            if let (Err(_), Some(trace)) = (&opened, &trace) {
+                trace.discard();
+            }
+            Ok(leveldb_t { db: opened?, trace })
         });
         kept(opened, errptr).map(Box::new)
     }
@@ -188,10 +193,12 @@ pub unsafe extern "C" fn leveldb_get(
     unsafe {
         let found = attempt(|| {
             let key = ffi::bytes(key, keylen, "key")?;
-            let options = leveldb_readoptions_t::of(options);
             let store = there(db, "store")?;
-            let found = store.db.get_with(key, &options)?;
-            store.record(key, Op::Get(found.as_ref().map(|value| value.len())));
+            let found = store.db.get_with(key, &leveldb_readoptions_t::of(options))?;
+            // A replay reads the present.
+            if leveldb_readoptions_t::reads_present(options) {
+                store.record(key, Op::Get(found.as_ref().map(|value| value.len())));
+            }
             Ok(found)
         });
         let (value, len) = match kept(found, errptr).flatten() {
@@ -211,13 +218,15 @@ pub unsafe extern "C" fn leveldb_create_iterator(
     db: Option<&leveldb_t>,
     options: Option<&leveldb_readoptions_t>,
 ) -> Option<Box<leveldb_iterator_t>> {
+    // A replay reads the present, so scans of a snapshot are not recorded.
+    let reads_present = leveldb_readoptions_t::reads_present(options);
     let made = attempt(|| {
         // SAFETY: the caller meets LevelDB's contract for snapshots.
         let options = unsafe { leveldb_readoptions_t::of(options) };
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         Ok(there(db, "store")?.db.iter_with(&options, everything)?)
     });
-    let scan = |db: &leveldb_t| db.trace.clone().map(Scan::new);
+    let scan = |db: &leveldb_t| db.trace.clone().filter(|_| reads_present).map(Scan::new);
     db.map(|db| Box::new(leveldb_iterator_t { walk: made.map(Walk::new), scan: scan(db) }))
 }
 

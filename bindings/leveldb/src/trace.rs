@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! 1. Without the variable there is no recorder, and a call tests one pointer.
-//! 2. A call is recorded after it succeeded, and recording it cannot make it fail.
+//! 2. A call is recorded after it succeeded, and recording it cannot make it fail. Reads of a
+//!    snapshot are not recorded, because a replay reads the present.
 //! 3. The last line is written after the store and its iterators are freed. If a line cannot be
 //!    written, the recording ends without it, which `esker trace show` tells.
 //! 4. Keys are hashed with a key of this process, unless the user asks for the keys themselves.
@@ -16,8 +17,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::BuildHasher;
-use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::io::{BufWriter, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -36,6 +37,8 @@ const PLAIN_KEYS: &str = "ESKER_TRACE_PLAIN_KEYS";
 const TITLE: &str = "esker trace 1";
 /// Maximum length of a value in a trace, in bytes. Longer values are recorded with this length.
 const VALUE_BYTES_MAX: usize = 64 << 20;
+/// Maximum length of a key in a trace, in bytes. Operations of longer keys are not recorded.
+const KEY_BYTES_MAX: usize = 1 << 20;
 
 /// Number of traces of this process, for their names.
 static TRACES: AtomicU64 = AtomicU64::new(0);
@@ -56,6 +59,7 @@ pub(crate) enum Op {
 /// Writes the trace of one store.
 #[derive(Debug)]
 pub(crate) struct Recorder {
+    path: PathBuf,
     start: Instant,
     hash: RandomState,
     one_in: u64,
@@ -83,25 +87,33 @@ impl Recorder {
         let one_in = one_in(std::env::var_os(ONE_IN))?;
         let is_plain = std::env::var_os(PLAIN_KEYS).is_some_and(|given| given == "1");
         let store = path.file_name().unwrap_or("store".as_ref()).to_string_lossy();
-        let (process, number) = (std::process::id(), TRACES.fetch_add(1, Ordering::Relaxed) + 1);
-        let file = Path::new(&dir).join(format!("{store}-{process}-{number}.trace"));
-        Ok(Some(Arc::new(Recorder::create(&file, one_in, is_plain)?)))
+        let (path, file) = create(Path::new(&dir), &store)?;
+        Ok(Some(Arc::new(Recorder::new(path, file, one_in, is_plain)?)))
     }
 
-    fn create(path: &Path, one_in: u64, is_plain: bool) -> Outcome<Recorder> {
-        let fail = |e: std::io::Error| Failure {
-            code: ESKER_IO,
-            message: format!("{DIR}: cannot create the trace {}: {e}", path.display()),
-        };
-        let mut out = BufWriter::new(File::create_new(path).map_err(fail)?);
-        writeln!(out, "{TITLE}").map_err(fail)?;
+    /// Returns a recorder that writes to `file`, which is new and at `path`.
+    fn new(path: PathBuf, file: File, one_in: u64, is_plain: bool) -> Outcome<Recorder> {
+        let mut out = BufWriter::new(file);
+        writeln!(out, "{TITLE}").map_err(|e| not_created(&path, &e))?;
         let state = State { out: Some(out), lines: 0, line: String::new() };
         let (start, hash) = (Instant::now(), RandomState::new());
-        Ok(Recorder { start, hash, one_in, is_plain, state: Mutex::new(state) })
+        Ok(Recorder { path, start, hash, one_in, is_plain, state: Mutex::new(state) })
+    }
+
+    /// Ends the recording and removes its file, because its store was not opened.
+    pub(crate) fn discard(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(state.out.take());
+        // The failed open is reported, so a file that cannot be removed is left.
+        let _ = std::fs::remove_file(&self.path);
     }
 
     /// Records a call.
     pub(crate) fn add(&self, key: &[u8], op: Op) {
+        // The reader of traces refuses such a key, and with it the whole trace.
+        if key.len() > KEY_BYTES_MAX {
+            return;
+        }
         let hash = self.hash.hash_one(key);
         // The high bits choose the sample. A replayed key begins with them.
         if !(hash >> 32).is_multiple_of(self.one_in) {
@@ -164,6 +176,26 @@ impl Drop for Recorder {
     }
 }
 
+/// Creates the next file of this process in `dir`. Files of an earlier process with the same number
+/// are left.
+fn create(dir: &Path, store: &str) -> Outcome<(PathBuf, File)> {
+    let process = std::process::id();
+    loop {
+        let number = TRACES.fetch_add(1, Ordering::Relaxed) + 1;
+        let path = dir.join(format!("{store}-{process}-{number}.trace"));
+        match File::create_new(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(not_created(&path, &e)),
+        }
+    }
+}
+
+fn not_created(path: &Path, e: &std::io::Error) -> Failure {
+    let message = format!("{DIR}: cannot create the trace {}: {e}", path.display());
+    Failure { code: ESKER_IO, message }
+}
+
 fn one_in(given: Option<OsString>) -> Outcome<u64> {
     let Some(given) = given else { return Ok(1) };
     let number = given.to_str().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
@@ -218,8 +250,8 @@ mod tests {
     fn recorded(one_in: u64, is_plain: bool, act: impl FnOnce(&Arc<Recorder>)) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.trace");
-        let recorder = Arc::new(Recorder::create(&path, one_in, is_plain).unwrap());
-        assert!(Recorder::create(&path, 1, true).unwrap_err().message.contains("t.trace"));
+        let file = File::create_new(&path).unwrap();
+        let recorder = Arc::new(Recorder::new(path.clone(), file, one_in, is_plain).unwrap());
         act(&recorder);
         drop(recorder);
         let text = std::fs::read_to_string(&path).unwrap();
@@ -277,6 +309,35 @@ mod tests {
         };
         assert_eq!(counts(&recorded(1, false, put_twice)), 200);
         assert!((2..120).contains(&counts(&recorded(4, false, put_twice))));
+    }
+
+    #[test]
+    fn too_long_keys_are_not_recorded() {
+        let lines = recorded(1, false, |recorder| {
+            recorder.add(&vec![0; KEY_BYTES_MAX + 1], Op::Put(1));
+            recorder.add(&vec![0; KEY_BYTES_MAX], Op::Put(1));
+        });
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[1].ends_with("/1048576 1") && lines[2] == "end 1", "{lines:?}");
+    }
+
+    #[test]
+    fn files_of_an_earlier_process_are_left_and_a_discarded_file_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (process, next) = (std::process::id(), TRACES.load(Ordering::Relaxed) + 1);
+        let taken = dir.path().join(format!("store-{process}-{next}.trace"));
+        std::fs::write(&taken, "earlier").unwrap();
+        let (path, file) = create(dir.path(), "store").unwrap();
+        assert_ne!(path, taken);
+        let recorder = Recorder::new(path.clone(), file, 1, true).unwrap();
+        recorder.add(b"a", Op::Get(None));
+        recorder.discard();
+        recorder.add(b"b", Op::Get(None));
+        drop(recorder);
+        assert!(!path.exists());
+        assert_eq!(std::fs::read_to_string(&taken).unwrap(), "earlier");
+        let missing = create(&dir.path().join("missing"), "store").unwrap_err();
+        assert!(missing.message.contains("cannot create the trace"), "{}", missing.message);
     }
 
     #[test]

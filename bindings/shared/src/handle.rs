@@ -44,7 +44,7 @@ impl Handle {
         if calling::is_within(&self.functions) {
             return Err(internals::error(
                 ErrorKind::InvalidArgument,
-                "a comparator, filter or listener must not use its own store: it is called in the \
+                "a function that the store calls must not use its own store: it is called in the \
                  middle of a call on it",
                 None,
             ));

@@ -18,7 +18,10 @@ use esker_leveldb::iter::{leveldb_iter_destroy, leveldb_iter_next, leveldb_iter_
 use esker_leveldb::iter::{leveldb_iter_seek, leveldb_iter_seek_to_last, leveldb_iter_valid};
 use esker_leveldb::objects::leveldb_free;
 use esker_leveldb::options::{leveldb_options_create, leveldb_options_set_create_if_missing};
+use esker_leveldb::options::{leveldb_readoptions_create, leveldb_readoptions_set_snapshot};
+use esker_leveldb::options::{leveldb_readoptions_destroy, leveldb_readoptions_t};
 use esker_leveldb::store::{leveldb_close, leveldb_create_iterator, leveldb_delete, leveldb_get};
+use esker_leveldb::store::{leveldb_create_snapshot, leveldb_release_snapshot};
 use esker_leveldb::store::{leveldb_open, leveldb_put, leveldb_t, leveldb_write};
 
 /// Variable that makes this test program the program for LevelDB: the store's path.
@@ -67,12 +70,16 @@ impl Program {
     }
 
     fn get(&mut self, key: &str) -> bool {
+        self.get_with(None, key)
+    }
+
+    fn get_with(&mut self, options: Option<&leveldb_readoptions_t>, key: &str) -> bool {
         let (db, k) = (self.db.as_deref(), key.as_ptr().cast());
         let mut length = 0;
         // SAFETY: the key is valid for its length; the value is freed once.
         unsafe {
             let error = Some(&mut self.error);
-            let value = leveldb_get(db, None, k, key.len(), Some(&mut length), error);
+            let value = leveldb_get(db, options, k, key.len(), Some(&mut length), error);
             leveldb_free(value.cast());
             self.check();
             !value.is_null()
@@ -93,11 +100,24 @@ impl Program {
         self.check();
     }
 
+    /// Deletes a key after a snapshot, in which it gets the key and scans.
+    fn delete_after_snapshot(&mut self, key: &str) {
+        let snapshot = leveldb_create_snapshot(self.db.as_deref()).unwrap();
+        let mut options = leveldb_readoptions_create();
+        // SAFETY: the snapshot lives until the options were destroyed.
+        unsafe { leveldb_readoptions_set_snapshot(Some(&mut options), &*snapshot) };
+        self.delete(key);
+        assert!(self.get_with(Some(&options), key));
+        self.scan(Some(&options), key);
+        leveldb_readoptions_destroy(Some(options));
+        leveldb_release_snapshot(self.db.as_deref(), Some(snapshot));
+    }
+
     /// Reads 5 pairs forwards from `start` and 2 backwards from the end.
-    fn scan(&self, start: &str) {
-        // SAFETY: the key is valid for its length.
+    fn scan(&self, options: Option<&leveldb_readoptions_t>, start: &str) {
+        // SAFETY: the key is valid for its length, and the snapshot of the options is alive.
         unsafe {
-            let mut iter = leveldb_create_iterator(self.db.as_deref(), None).unwrap();
+            let mut iter = leveldb_create_iterator(self.db.as_deref(), options).unwrap();
             leveldb_iter_seek(Some(&mut iter), start.as_ptr().cast(), start.len());
             for _ in 1..5 {
                 leveldb_iter_next(Some(&mut iter));
@@ -111,6 +131,7 @@ impl Program {
 }
 
 /// The program: 100 puts, 20 gets, 1 miss, 2 scans, 1 delete, and a batch of a put and a delete.
+/// The get and the 2 scans of a snapshot are not recorded.
 #[test]
 fn program_for_leveldb() {
     let Ok(store) = std::env::var(STORE) else { return };
@@ -122,8 +143,8 @@ fn program_for_leveldb() {
         assert!(program.get(&format!("key{number:05}")));
     }
     assert!(!program.get("nothing here"));
-    program.scan("key00050");
-    program.delete("key00007");
+    program.scan(None, "key00050");
+    program.delete_after_snapshot("key00007");
     program.write("key in a batch", "key00008");
     leveldb_close(program.db.take());
     // A second store of the process has a trace of its own. It ends without a close.
@@ -204,4 +225,14 @@ fn keys_are_recorded_plain_or_in_a_sample_and_wrong_variables_refuse_the_store()
         let (ended, told) = run_program(&dir, &variables);
         assert!(!ended && told.contains(words), "{told}");
     }
+    // A wrong variable leaves no store, and a store that does not open leaves no trace.
+    let other = TestDir::new();
+    run_program(&other, &[("ESKER_TRACE_DIR", Path::new("/dev/null"))]);
+    assert!(!other.path("store").exists());
+    other.file("store", "no store");
+    let out = other.path("traces");
+    std::fs::create_dir(&out).unwrap();
+    let (ended, told) = run_program(&other, &[("ESKER_TRACE_DIR", &out)]);
+    assert!(!ended && !told.contains("panicked"), "{told}");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0, "{told}");
 }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::TestDir;
 
 const SHORT: &[&str] = &[
@@ -118,9 +120,22 @@ fn phases_of_an_experiment_are_tuned_for_and_recorded() {
     assert_eq!(run.code, 0, "{}", run.err);
     let outcome: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(outcome["workloads"], serde_json::json!(["all reads", "mixed"]));
-    // A curve needs two values, and no trial of this knob alone has its default.
-    let values = |curve: &serde_json::Value| curve["points"].as_array().unwrap().len();
-    assert!(outcome["curves"].as_array().unwrap().iter().all(|curve| values(curve) > 1));
+    // The values of the trials that ran to their end are the points, and a curve needs two.
+    let mut defaults = outcome["defaults"].as_array().unwrap().iter();
+    let default = &defaults.find(|own| own[0] == "compression").unwrap()[1];
+    let trials = outcome["trials"].as_array().unwrap().iter();
+    let tried: BTreeSet<&str> = trials
+        .filter(|trial| !trial["ratio"].is_null())
+        .map(|trial| trial["setting"].get("compression").unwrap_or(default).as_str().unwrap())
+        .collect();
+    let curves = outcome["curves"].as_array().unwrap();
+    assert_eq!(curves.len(), usize::from(tried.len() > 1), "{outcome}");
+    if let Some(curve) = curves.first() {
+        let points = curve["points"].as_array().unwrap().iter();
+        let points: Vec<&str> = points.map(|point| point["value"].as_str().unwrap()).collect();
+        assert_eq!((curve["knob"].as_str(), points.len()), (Some("compression"), tried.len()));
+        assert_eq!(points.into_iter().collect::<BTreeSet<&str>>(), tried);
+    }
     let record = ["trace", "record", "mine.trace", "--workload", "mine.toml#one"];
     dir.ok(&[&record[..], &["--records", "300"]].concat());
     let shown = dir.ok(&["trace", "show", "mine.trace", "--json"]);

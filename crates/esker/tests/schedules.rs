@@ -39,7 +39,11 @@ fn from_env(name: &str, default: u64) -> u64 {
 /// important places (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of
 /// Finding Bugs", ASPLOS 2010).
 fn explore(share: u64, body: impl Fn() + Send + Sync + 'static) {
-    let count = (from_env("SCHEDULES", 1_000) / share).max(1) as usize;
+    explore_times((from_env("SCHEDULES", 1_000) / share).max(1), body);
+}
+
+fn explore_times(count: u64, body: impl Fn() + Send + Sync + 'static) {
+    let count = count as usize;
     let seed = from_env("SEED", 1);
     let mut config = Config::new();
     config.stack_size = 1 << 19;
@@ -490,7 +494,8 @@ fn transactions_lose_no_update_and_locks_have_one_holder() {
 fn finds(bug: Bug, body: fn()) -> bool {
     let outcome = std::panic::catch_unwind(|| {
         sync::seed(Some(bug));
-        explore(1, body);
+        // The first schedule that fails ends the search.
+        explore_times(from_env("SCHEDULES", 1_000).max(2_000), body);
     });
     sync::seed(None);
     outcome.is_err()

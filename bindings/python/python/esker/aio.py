@@ -172,10 +172,9 @@ class _Writes(Reads):
         thread = Threads(1)
         try:
             return await thread.run(self._plain.put_reader, key, awaited)
-        except asyncio.CancelledError:
-            awaited.cancel()
-            raise
         finally:
+            # However the call ends: a thread that waits for the file would never end.
+            awaited.cancel()
             thread.end()
 
     async def get_reader(self, key: Buffer) -> ValueReader | None:

@@ -15,6 +15,7 @@
 //! 4. `waiting` is the length of `queue`. A writer leaves the queue when its wait ends, however it
 //!    ends.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
@@ -26,7 +27,7 @@ use super::sync::{Condvar, Mutex, MutexGuard};
 const STEP_BYTES: u64 = 16 << 10;
 /// The smallest active memtable that a store is asked to flush, in bytes.
 const FLUSHED_BYTES_MIN: u64 = 4 << 10;
-/// Bytes that a writer may write after a wait while others wait: four steps.
+/// Bytes that a writer may write after a wait while others wait, up to one step less.
 const TURN_BYTES: u64 = 4 * STEP_BYTES;
 
 /// The ledger of the memtables of a runtime.
@@ -47,10 +48,13 @@ struct Queue {
     last: u64,
 }
 
-/// A place in the queue of a ledger, which ends when it is dropped.
+/// A place in the queue of a ledger, which ends when it is dropped. A writer that leaves before its
+/// turn has come, because its deadline has passed, say, keeps its number for the next wait of its
+/// store.
 pub struct Turn<'a> {
     account: &'a Account,
     number: u64,
+    has_come: Cell<bool>,
 }
 
 /// What a store holds, as its account knows it.
@@ -81,6 +85,8 @@ pub struct Account {
     is_closed: AtomicBool,
     /// The size of the active memtable at which the turn of the store's writers ends.
     turn_end_bytes: AtomicU64,
+    /// The number of a wait that ended before its turn had come; 0 without one.
+    kept_number: AtomicU64,
     /// Called when the store is asked to flush. It may be called under any lock.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -109,9 +115,9 @@ impl MemoryLedger {
         self.total_bytes.load(Relaxed)
     }
 
-    /// Returns whether writers have to wait.
+    /// Returns whether the memtables use all of the limit.
     #[inline]
-    pub fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.total_bytes.load(Relaxed) >= self.limit_bytes
     }
 
@@ -124,6 +130,7 @@ impl MemoryLedger {
             is_flush_wanted: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             turn_end_bytes: AtomicU64::new(0),
+            kept_number: AtomicU64::new(0),
             wake: OnceLock::new(),
         });
         let mut accounts = self.accounts.lock();
@@ -162,7 +169,9 @@ impl MemoryLedger {
         }
     }
 
-    /// Returns the number of writers that may go on at once.
+    /// Returns the number of writers that may go on at one moment. It reserves nothing: one that has
+    /// gone on is replaced by the next before it has written, so each may write a step beyond the
+    /// limit.
     fn admitted(&self) -> usize {
         let room = self.limit_bytes.saturating_sub(self.total_bytes());
         room.div_ceil(TURN_BYTES) as usize
@@ -170,10 +179,14 @@ impl MemoryLedger {
 }
 
 impl Turn<'_> {
-    /// Returns whether the writer may go on: memory is free, and those before it in the queue leave
-    /// enough of it.
+    /// Returns whether the writer may go on: memory is free, and there is enough of it for those
+    /// before it in the queue. Then its turn begins.
     pub fn has_come(&self) -> bool {
-        self.is_admitted(&self.account.ledger.queue.lock())
+        if self.is_admitted(&self.account.ledger.queue.lock()) && !self.has_come.replace(true) {
+            let end = self.account.reported_bytes.load(Relaxed) + TURN_BYTES;
+            self.account.turn_end_bytes.store(end, Relaxed);
+        }
+        self.has_come.get()
     }
 
     /// Waits until the writer may be able to go on, or until `end`.
@@ -196,8 +209,9 @@ impl Drop for Turn<'_> {
         let mut queue = ledger.queue.lock();
         queue.numbers.retain(|n| *n != self.number);
         ledger.waiting.store(queue.numbers.len(), Relaxed);
-        let end = self.account.reported_bytes.load(Relaxed) + TURN_BYTES;
-        self.account.turn_end_bytes.store(end, Relaxed);
+        if !self.has_come.get() {
+            self.account.kept_number.store(self.number, Relaxed);
+        }
         if !queue.numbers.is_empty() && !ledger.is_full() {
             // The next one has moved up.
             ledger.freed.notify_all();
@@ -226,14 +240,16 @@ impl Account {
                 && active_bytes >= self.turn_end_bytes.load(Relaxed))
     }
 
-    /// Takes the last place in the queue.
+    /// Takes a place in the queue: the last one, or that of the store's wait which ended too early.
     pub fn queue_up(&self) -> Turn<'_> {
         let mut queue = self.ledger.queue.lock();
-        queue.last += 1;
-        let number = queue.last;
-        queue.numbers.push_back(number);
+        let kept = self.kept_number.swap(0, Relaxed);
+        let number = if kept > 0 { kept } else { queue.last + 1 };
+        queue.last = queue.last.max(number);
+        let at = queue.numbers.partition_point(|other| *other < number);
+        queue.numbers.insert(at, number);
         self.ledger.waiting.store(queue.numbers.len(), Relaxed);
-        Turn { account: self, number }
+        Turn { account: self, number, has_come: Cell::new(false) }
     }
 
     fn counted_active_bytes(&self) -> u64 {
@@ -413,6 +429,8 @@ mod tests {
         let turns: Vec<_> = all[1..].iter().map(|account| account.queue_up()).collect();
         let come = || turns.iter().map(Turn::has_come).collect::<Vec<_>>();
         assert_eq!(come(), [false; 3]);
+        // A writer that leaves too early has had no turn.
+        drop(all[0].queue_up());
         // Room for two turns. The store that freed the memory gets none of it: it comes later.
         all[0].set_active(1024 * KIB - 2 * TURN_BYTES);
         assert_eq!(come(), [true, true, false]);
@@ -425,8 +443,10 @@ mod tests {
         all[2].set_active(TURN_BYTES);
         all[2].note_freeze(TURN_BYTES);
         assert!(all[2].must_wait(0), "a new memtable is no new turn");
-        drop(first);
-        drop(third);
+        // The first store's number is that of its wait which ended too early: before a new one.
+        let (late, kept) = (all[2].queue_up(), all[0].queue_up());
+        assert!(kept.number < late.number, "{} {}", kept.number, late.number);
+        [first, third, late, kept].into_iter().for_each(drop);
         assert!(!all[2].must_wait(TURN_BYTES) && !all[0].must_wait(1024 * KIB));
     }
 }

@@ -31,7 +31,7 @@ use crate::options::kinds::CachePolicy;
 ///   The cache gets what the open tables leave of the rest, but at least a sixteenth of the
 ///   budget.
 /// * **Fairness.** Stores take turns: after one flush or one compaction, the store waits behind
-///   the others. Flushes go before compactions, and both before searches and scrubs.
+///   the others. So do writers that wait for memory. Flushes go before compactions, and both before searches and scrubs.
 /// * **Failures.** A store whose device fails does not stop the others: its retries take turns
 ///   too, and its memory does not count.
 ///

@@ -1,7 +1,8 @@
 //! A store and its runtime: requests for workers, the size of the cache, and waits for memory.
 //!
 //! Invariants: a store without a runtime does here what it does for itself. A wait for memory holds
-//! the writer state, and ends by flushes of other stores, which need no lock of this store.
+//! the writer state. It ends by flushes of other stores, which need no lock of this store, and by the
+//! turns of the writers before it, which poll and hold no place in the queue while they freeze.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -122,13 +123,16 @@ impl DbInner {
     /// one would stop the writers of this store. Returns whether it did.
     #[cold]
     fn freeze_as_wanted(&self, account: &Account, writer: &mut WriterState) -> Result<bool> {
-        let most = self.options.load().frozen_memtables_max as usize;
-        let is_room = self.queue.lock().frozen.len() < most;
-        if writer.memtables.is_empty() || !is_room {
+        if !self.can_freeze(writer) {
             account.decline_flush();
             return Ok(false);
         }
         self.retry_with_space(|| self.freeze(writer)).map(|()| true)
+    }
+
+    fn can_freeze(&self, writer: &WriterState) -> bool {
+        let most = self.options.load().frozen_memtables_max as usize;
+        !writer.memtables.is_empty() && self.queue.lock().frozen.len() < most
     }
 
     /// Waits until the memtables of the runtime need less than their part of the budget, and those
@@ -153,8 +157,10 @@ impl DbInner {
         let waited = loop {
             ledger.relieve();
             if account.is_flush_wanted() {
-                // The freeze may wait for this store alone: nobody waits behind it.
-                place = None;
+                if self.can_freeze(writer) {
+                    // The freeze may wait for this store alone: nobody waits behind it.
+                    place = None;
+                }
                 match self.freeze_as_wanted(account, writer) {
                     Ok(is_done) => is_new |= is_done,
                     Err(error) => break Err(error),

@@ -27,8 +27,9 @@ use crate::base::sync::{Bug, Mutex, is_seeded};
 
 /// Number of chunk numbers in a 32-bit address.
 const CHUNKS_MAX: usize = if cfg!(esker_shuttle) { 256 } else { 1 << (32 - CHUNK_SHIFT) };
-/// Number of chunk numbers that an arena has from its beginning: 512 MiB, of which the addresses take
-/// 2 KiB. An arena that is larger allocates the table of the others (see [`Arena::far`]).
+/// Number of chunk numbers that an arena has from its beginning: at most 512 MiB, as a large entry
+/// has a number of its own. Their addresses take 2 KiB. An arena that needs more numbers allocates
+/// the table of the others (see [`Arena::far`]).
 const NEAR: usize = if cfg!(any(test, esker_shuttle)) { 4 } else { 256 };
 /// Maximum size, in words, of an entry in a shared chunk. A larger entry has its own allocation.
 const SHARED_WORDS_MAX: usize = CHUNK_WORDS / 4;
@@ -70,7 +71,8 @@ pub(super) struct Arena {
     /// Address of the memory of each of the first [`NEAR`] chunk numbers; null where no memory is
     /// allocated.
     near: Box<[AtomicPtr<u64>; NEAR]>,
-    /// The same for the other chunk numbers. Its 128 KiB would be most of the memory of an idle store.
+    /// The same for the other chunk numbers. Its 126 KiB would be most of the memory of an idle
+    /// store.
     far: OnceLock<Box<[AtomicPtr<u64>]>>,
     /// `chunk number << 32 | words used in it` of the current chunk.
     tail: AtomicU64,

@@ -10,9 +10,13 @@ use crate::tune::curve::{CurvePoint, KnobCurve};
 
 /// What the pictures show and do not show.
 const NOTE: &str = "\
-Each mark is the median ratio to the default set of the trials with this value, and its line the bootstrap interval at \
-95 %; a value with one trial has no interval. The trials are short runs, and the other knobs differ from trial to trial, \
-so a curve shows where to look, and the rounds above show what a knob brings. All pictures have one scale.";
+Each mark is the median ratio to the default set of the trials with this value, and its line the \
+bootstrap interval at 95 %; a value with fewer than six trials has no interval. A trial is \
+measured beside the best set so far, and its ratio to the default set is the product along this \
+chain, so trials of one value are not independent and the intervals are too narrow; nor are they \
+widened for the number of values compared. The trials are short runs, and the other knobs differ \
+from trial to trial, so a curve shows where to look, and the rounds above show what a knob \
+brings. All pictures have one scale.";
 
 /// Writes the curves; nothing without one.
 pub fn write(page: &mut String, curves: &[KnobCurve]) {
@@ -129,7 +133,7 @@ pub(crate) mod tests {
             is_default: value == "4096",
             score,
             interval,
-            trials: 2,
+            trials: 6,
         };
         KnobCurve {
             knob: "block".into(),

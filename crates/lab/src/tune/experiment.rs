@@ -1,7 +1,8 @@
 //! Workloads from an experiment: the phases or tasks of its series, at the tuner's sizes.
 //!
 //! Taken are the phases, their shares and distributions, the sizes of keys and values, and the
-//! threads. Not taken are the options of stores, which the tuner chooses.
+//! threads. Not taken are the options of stores, which the tuner chooses. A durability that differs
+//! from the tuner's is refused, because no knob chooses it.
 //!
 //! Invariants:
 //! 1. `--records` replaces the number of pairs. Amounts that do not depend on it keep their
@@ -21,7 +22,7 @@ use crate::experiment::mixed;
 use crate::experiment::plan::{is_count, text_of};
 use crate::mix::mixgraph::Mixgraph;
 use crate::mix::phase::Phase;
-
+use crate::target::Durability;
 use crate::workload::tasks::{TaskSpec, parse_tasks};
 
 /// Form of the name of an experiment.
@@ -94,10 +95,6 @@ pub(super) fn workloads(
     let chosen = chosen(&experiment, named, &place)?;
     let (mut seen, mut workloads) = (BTreeSet::new(), Vec::new());
     for series in chosen {
-        let flags = flags(&experiment, series, sizes.records);
-        if !seen.insert(shape(series, &flags)) {
-            continue;
-        }
         let refused = |why: String| {
             let mut sentence = format!("{place}: series {:?}: {why}", series.name);
             if experiment.file.series.len() > 1 {
@@ -107,6 +104,15 @@ pub(super) fn workloads(
             }
             LabError::usage(sentence)
         };
+        // The shape has none of what is refused here, so a refused series would pass as a repeated
+        // one.
+        if let Some(why) = unlike(&experiment, series, base) {
+            return Err(refused(why));
+        }
+        let flags = flags(&experiment, series, sizes.records);
+        if !seen.insert(shape(series, &flags)) {
+            continue;
+        }
         workloads.push(one(&experiment, series, flags, base, sizes).map_err(refused)?);
     }
     Ok(workloads)
@@ -133,6 +139,40 @@ fn chosen<'a>(
         )));
     }
     Ok(found)
+}
+
+/// Returns why the tuner would run another workload than the series; `None` if it would not.
+fn unlike(experiment: &Experiment, series: &SeriesFile, base: &BenchConfig) -> Option<String> {
+    let why = if series.steps.is_some() {
+        "it repeats its phases in steps, and the tuner runs a phase once"
+    } else if series.csv.is_some() {
+        "it takes its records from a CSV file: use csv:FILE"
+    } else if series.memory_limit.is_some() {
+        "it limits the memory of the process, and the tuner does not: remove memory_limit from a \
+         copy of the file"
+    } else {
+        let given = durability(experiment, series)?;
+        let own = base.store.durability;
+        return (Durability::parse(&given) != Some(own)).then(|| {
+            format!(
+                "its durability is {given}, and the tuner's is {}: give --set durability={given}, \
+                 or remove it from a copy of the file",
+                own.name()
+            )
+        });
+    };
+    Some(why.into())
+}
+
+/// Returns the durability that the series sets. Of several values the first is taken.
+fn durability(experiment: &Experiment, series: &SeriesFile) -> Option<String> {
+    let is_it = |name: &str| name == "durability";
+    let mut varied = series.vary.iter().filter(|(name, _)| is_it(name.get_ref()));
+    if let Some(first) = varied.find_map(|(_, all)| all.get_ref().first()) {
+        return Some(text_of(first));
+    }
+    let mut options = series.options.iter().chain(&experiment.file.options);
+    options.find(|(name, _)| is_it(name.get_ref())).map(|(_, value)| text_of(value.get_ref()))
 }
 
 /// Returns a text that is equal for series with equal workloads.
@@ -187,18 +227,6 @@ fn one(
     base: &BenchConfig,
     sizes: &Sizes,
 ) -> std::result::Result<Workload, String> {
-    let unlike = [
-        (series.steps.is_some(), "it repeats its phases in steps, and the tuner runs a phase once"),
-        (series.csv.is_some(), "it takes its records from a CSV file: use csv:FILE"),
-        (
-            series.memory_limit.is_some(),
-            "it limits the memory of the process, and the tuner does not: remove memory_limit from \
-             a copy of the file",
-        ),
-    ];
-    if let Some((_, why)) = unlike.iter().find(|(applies, _)| *applies) {
-        return Err((*why).into());
-    }
     let mut config = base.clone();
     for (flag, value) in &flags {
         config.set(flag, value)?;
@@ -327,6 +355,11 @@ options = { value_size = 10, reads = 2_000, "leveldb.block_size" = 512 }
         let hidden = edited("[\"load\", \"reads\", \"writes\"]", "[\"load\"]");
         let steps = edited("threads = [2, 4]", "steps = 3");
         let limited = edited("threads = [2, 4]", "memory_limit = \"64M\"");
+        // A series that is refused, even if its phases are those of the series before it.
+        let repeated = |own: &str| edited("options = { write_buffer_size = \"8M\" }", own);
+        let limited_again = repeated("memory_limit = \"64M\"");
+        let steps_again = repeated("steps = 3");
+        let synced = repeated("options = { durability = \"sync\" }");
         let idle = edited("fillrandom,readrandom", "crc32c,stats");
         for (text, series, words) in [
             (FILE, "#none", "no series \"none\"; name one of \"mixed, small\""),
@@ -334,6 +367,9 @@ options = { value_size = 10, reads = 2_000, "leveldb.block_size" = 512 }
             (&hidden, "#mixed, small", "nothing to measure"),
             (&steps, "", "in steps"),
             (&limited, "", "memory_limit"),
+            (&limited_again, "", "series \"the same with another memtable\": it limits"),
+            (&steps_again, "", "series \"the same with another memtable\": it repeats"),
+            (&synced, "", "give --set durability=sync"),
             (&idle, "#tasks", "crc32c,stats"),
             ("title = 3", "", "mine.toml: line 1"),
         ] {
@@ -344,6 +380,22 @@ options = { value_size = 10, reads = 2_000, "leveldb.block_size" = 512 }
         assert!(error.contains("robust mode") && error.contains("mine.toml"), "{error}");
         let error = parsed(&["experiment:mine"], None).expect_err("unknown").to_string();
         assert!(error.contains("\"mine\"") && error.contains("ycsb-tuning"), "{error}");
+    }
+
+    #[test]
+    fn durability_that_the_tuner_has_is_taken() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("mine.toml");
+        let synced = FILE.replacen("key_size = 24", "key_size = 24\ndurability = \"sync\"", 1);
+        std::fs::write(&path, synced).expect("written");
+        let text = path.display().to_string();
+        let named = Named::of(&text).expect("a file");
+        let mut base = BenchConfig::default();
+        let sizes = crate::tune::workload::tests::sizes(None);
+        let error = workloads(named, &base, &sizes, &["leveldb"]).expect_err("buffered");
+        assert!(error.to_string().contains("its durability is sync, and the tuner's is buffered"));
+        base.set("durability", "sync").expect("known");
+        assert_eq!(workloads(named, &base, &sizes, &["leveldb"]).expect("right").len(), 2);
     }
 
     #[test]

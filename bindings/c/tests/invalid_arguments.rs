@@ -89,6 +89,8 @@ fn null_handles_return_error_from_esker_functions() {
         esker_shim_destroy(None, null());
         esker_shim_repair(None, null());
         esker_shim_write(None, null(), 0, 0);
+        esker_shim_trace_open(null(), None);
+        esker_shim_trace_open(null(), Some(&mut null_mut()));
     }
 }
 
@@ -144,7 +146,13 @@ fn null_handles_are_ignored_by_functions_without_error_code() {
         esker_iter_seek_for_prev(None, null(), 3);
         esker_batch_iterate(None, null_mut(), None, None, None);
         esker_batch_visit_keyspaces(None, null_mut(), None);
+        esker_shim_trace_get(None, null(), 3, 0);
+        esker_shim_trace_scan(None, null(), 3, 0);
+        esker_shim_trace_batch(None, null(), 3);
     }
+    assert!(esker_shim_trace_share(None).is_none());
+    esker_shim_trace_discard(None);
+    esker_shim_trace_destroy(None);
     assert!(esker_keyspace_name(None).is_null());
     assert!(esker_keyspace_key_order(None).is_null());
     assert!(esker_keyspace_own_options(None).is_null());

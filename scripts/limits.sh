@@ -9,8 +9,12 @@ if ! unshare --map-root-user --mount true 2>/dev/null; then
 fi
 disk=$(mktemp -d)
 trap 'rmdir "$disk"' EXIT
-program=$(cargo test --no-run --workspace --test limits --message-format short 2>&1 |
-    sed -n 's/.*Executable.*(\(.*\))$/\1/p')
+# test_program NAME: builds a test and prints its program.
+test_program() {
+    cargo test --no-run --workspace --test "$1" --message-format short 2>&1 |
+        sed -n 's/.*Executable.*(\(.*\))$/\1/p'
+}
+program=$(test_program limits)
 on_tmpfs() {
     unshare --map-root-user --mount sh -c \
         'mount -t tmpfs -o "$2" none "$1" && env "$3=$1" "$4" "$5"' \
@@ -67,8 +71,7 @@ done
 
 # Two hundred stores that are written at once share a budget of 128 MiB. The limit of their group, in
 # which the program itself also counts, is a fifth above the budget.
-stores=$(cargo test --no-run --workspace --test runtime_processes --message-format short 2>&1 |
-    sed -n 's/.*Executable.*(\(.*\))$/\1/p')
+stores=$(test_program runtime_processes)
 echo $((128 * 6 / 5))M > "$group/memory.limit_in_bytes"
 echo 0 > "$group/memory.max_usage_in_bytes"
 # On a disk: files in memory would count too, and cannot be given up.

@@ -58,7 +58,7 @@ fn read(root: &Path) -> Result<Api, String> {
         .args(["--features", "lz4,snappy,zstd", "--"])
         .args(["-Z", "unstable-options", "--output-format", "json"])
         // The JSON is an unstable format of the stable compiler.
-        .env("RUSTDOC", root.join("scripts/rustc/rustdoc.sh"))
+        .env("RUSTC_BOOTSTRAP", "1")
         .env_remove("RUSTDOCFLAGS")
         .current_dir(root)
         .status();

@@ -147,10 +147,12 @@ fn null_handles_are_ignored_by_functions_without_error_code() {
         esker_batch_iterate(None, null_mut(), None, None, None);
         esker_batch_visit_keyspaces(None, null_mut(), None);
         esker_shim_trace_get(None, null(), 3, 0);
-        esker_shim_trace_scan(None, null(), 3, 0);
+        esker_shim_scan_begin(None, null(), 3);
         esker_shim_trace_batch(None, null(), 3);
     }
-    assert!(esker_shim_trace_share(None).is_none());
+    assert!(esker_shim_scan_create(None).is_none());
+    esker_shim_scan_step(None, 1);
+    esker_shim_scan_destroy(None);
     esker_shim_trace_discard(None);
     esker_shim_trace_destroy(None);
     assert!(esker_keyspace_name(None).is_null());

@@ -25,15 +25,19 @@ int32_t esker_shim_write(const esker_db_t *db, const uint8_t *rep, size_t rep_le
 // The recording of a store's calls; null if the environment asks for none.
 typedef struct esker_shim_trace_t esker_shim_trace_t;
 int32_t esker_shim_trace_open(const char *path, esker_shim_trace_t **trace, char **message);
-esker_shim_trace_t *esker_shim_trace_share(const esker_shim_trace_t *trace);
 // Ends the recording of a store that was not opened, removes its file, and frees the handle.
 void esker_shim_trace_discard(esker_shim_trace_t *trace);
 void esker_shim_trace_destroy(esker_shim_trace_t *trace);
 void esker_shim_trace_get(const esker_shim_trace_t *trace, const uint8_t *key, size_t key_len,
                           int64_t number);
-void esker_shim_trace_scan(const esker_shim_trace_t *trace, const uint8_t *key, size_t key_len,
-                           uint32_t pairs);
 void esker_shim_trace_batch(const esker_shim_trace_t *trace, const uint8_t *rep, size_t rep_len);
+
+// The recorded scan of an iterator, which may outlive its store; null without a recording.
+typedef struct esker_shim_scan_t esker_shim_scan_t;
+esker_shim_scan_t *esker_shim_scan_create(const esker_shim_trace_t *trace);
+void esker_shim_scan_begin(esker_shim_scan_t *scan, const uint8_t *key, size_t key_len);
+void esker_shim_scan_step(esker_shim_scan_t *scan, uint8_t is_valid);
+void esker_shim_scan_destroy(esker_shim_scan_t *scan);
 }
 
 namespace esker_shim {

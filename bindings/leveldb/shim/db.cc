@@ -47,73 +47,37 @@ const esker_snapshot_t *SnapshotOf(const ReadOptions &options) {
   return static_cast<const EskerSnapshot *>(options.snapshot)->get();
 }
 
-// The scan of an iterator since its last seek, if the calls of its store are recorded.
-class Scan {
- public:
-  explicit Scan(const esker_shim_trace_t *trace) : trace_(esker_shim_trace_share(trace)) {}
-  ~Scan() {
-    Record();
-    esker_shim_trace_destroy(trace_);
-  }
-
-  void Begin(const Slice &key) {
-    if (trace_ == nullptr) return;
-    Record();
-    start_ = key.ToString();
-    begun_ = true;
-    pairs_ = 0;
-  }
-
-  void Step(bool valid) {
-    if (valid) pairs_++;
-  }
-
- private:
-  void Record() {
-    if (begun_) esker_shim_trace_scan(trace_, Bytes(start_), start_.size(), pairs_);
-    begun_ = false;
-  }
-
-  esker_shim_trace_t *trace_;
-  std::string start_;
-  bool begun_ = false;
-  uint32_t pairs_ = 0;
-};
-
 class EskerIterator : public Iterator {
  public:
-  EskerIterator(esker_iter_t *iter, const esker_shim_trace_t *trace) : iter_(iter), scan_(trace) {}
-  ~EskerIterator() override { esker_iter_destroy(iter_); }
+  EskerIterator(esker_iter_t *iter, esker_shim_scan_t *scan) : iter_(iter), scan_(scan) {}
+  ~EskerIterator() override {
+    esker_iter_destroy(iter_);
+    esker_shim_scan_destroy(scan_);
+  }
 
   bool Valid() const override { return valid_; }
   void SeekToFirst() override {
-    scan_.Begin(Slice());
+    BeginScan(Slice());
     esker_iter_seek_to_first(iter_);
     Look();
-    scan_.Step(valid_);
   }
   void SeekToLast() override {
-    scan_.Begin(Slice());
+    BeginScan(Slice());
     esker_iter_seek_to_last(iter_);
     Look();
-    scan_.Step(valid_);
   }
   void Seek(const Slice &target) override {
-    // The target may point into the iterator's own key.
-    scan_.Begin(target);
+    BeginScan(target);
     esker_iter_seek(iter_, Bytes(target), target.size());
     Look();
-    scan_.Step(valid_);
   }
   void Next() override {
     esker_iter_next(iter_);
     Look();
-    scan_.Step(valid_);
   }
   void Prev() override {
     esker_iter_prev(iter_);
     Look();
-    scan_.Step(valid_);
   }
   Slice key() const override {
     size_t size = 0;
@@ -132,11 +96,20 @@ class EskerIterator : public Iterator {
   }
 
  private:
-  void Look() { valid_ = esker_iter_valid(iter_) != 0; }
+  void Look() {
+    valid_ = esker_iter_valid(iter_) != 0;
+    if (scan_ != nullptr) esker_shim_scan_step(scan_, valid_);
+  }
+
+  // The key may point into the iterator's own key, so it is copied before the move.
+  void BeginScan(const Slice &key) {
+    if (scan_ != nullptr) esker_shim_scan_begin(scan_, Bytes(key), key.size());
+  }
 
   esker_iter_t *iter_;
   bool valid_ = false;
-  Scan scan_;
+  // Null, if the calls of the store are not recorded.
+  esker_shim_scan_t *scan_;
 };
 
 // Logs an event, if the application set a logger.
@@ -213,7 +186,8 @@ class EskerDB : public DB {
     const int32_t code = esker_iter_create(db_, SnapshotOf(options), nullptr, 0, nullptr, 0,
                                            options.fill_cache, &iter, &message);
     if (code != ESKER_OK) return NewErrorIterator(StatusOf(code, message));
-    return new EskerIterator(iter, options.snapshot == nullptr ? trace_ : nullptr);
+    return new EskerIterator(iter,
+                             esker_shim_scan_create(options.snapshot == nullptr ? trace_ : nullptr));
   }
 
   const Snapshot *GetSnapshot() override {

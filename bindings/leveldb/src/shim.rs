@@ -9,7 +9,7 @@ use esker::{Batch, Db};
 
 use crate::options::leveldb_options_t;
 use crate::store;
-use crate::trace::{Op, Recorder};
+use crate::trace::{Op, Recorder, Scan};
 use esker_c::failure::{ESKER_CORRUPTION, Failure, Outcome, attempt, there};
 use esker_c::ffi;
 use esker_c::own::options::esker_memory_t;
@@ -131,14 +131,6 @@ pub unsafe extern "C" fn esker_shim_trace_open(
     }
 }
 
-/// Returns another handle of a recording, for an iterator, which may outlive its store.
-#[unsafe(no_mangle)]
-pub extern "C" fn esker_shim_trace_share(
-    trace: Option<&esker_shim_trace_t>,
-) -> Option<Box<esker_shim_trace_t>> {
-    trace.map(|trace| Box::new(esker_shim_trace_t { recorder: trace.recorder.clone() }))
-}
-
 /// Ends the recording of a store that was not opened, removes its file, and frees the handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_shim_trace_discard(trace: Option<Box<esker_shim_trace_t>>) {
@@ -147,7 +139,7 @@ pub extern "C" fn esker_shim_trace_discard(trace: Option<Box<esker_shim_trace_t>
     }
 }
 
-/// Frees a handle. The last one ends the recording.
+/// Frees a handle. The recording ends with it and with the last scan.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_shim_trace_destroy(trace: Option<Box<esker_shim_trace_t>>) {
     drop(trace);
@@ -161,20 +153,13 @@ pub unsafe extern "C" fn esker_shim_trace_get(
     key_len: usize,
     number: i64,
 ) {
-    // SAFETY: the caller meets the header's contract for buffers.
-    unsafe { record(trace, key, key_len, Op::Get(usize::try_from(number).ok())) };
-}
-
-/// Records a scan that read `pairs` pairs from a key on.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn esker_shim_trace_scan(
-    trace: Option<&esker_shim_trace_t>,
-    key: *const u8,
-    key_len: usize,
-    pairs: u32,
-) {
-    // SAFETY: the caller meets the header's contract for buffers.
-    unsafe { record(trace, key, key_len, Op::Scan(pairs)) };
+    let _ = attempt(|| {
+        // SAFETY: the caller meets the header's contract for buffers.
+        let key = unsafe { ffi::bytes(key, key_len, "key") }?;
+        let found = usize::try_from(number).ok();
+        there(trace, "recording")?.recorder.add(key, Op::Get(found));
+        Ok(())
+    });
 }
 
 /// Records the operations of a batch in LevelDB's layout.
@@ -192,17 +177,46 @@ pub unsafe extern "C" fn esker_shim_trace_batch(
     });
 }
 
-/// Records one operation.
-///
-/// # Safety
-/// As for [`ffi::bytes`].
-unsafe fn record(trace: Option<&esker_shim_trace_t>, key: *const u8, key_len: usize, op: Op) {
+/// The recorded scan of an iterator, for `shim/`.
+pub struct esker_shim_scan_t {
+    scan: Scan,
+}
+
+/// Returns the scan of a new iterator, which may outlive its store; null without a recording.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_shim_scan_create(
+    trace: Option<&esker_shim_trace_t>,
+) -> Option<Box<esker_shim_scan_t>> {
+    trace.map(|trace| Box::new(esker_shim_scan_t { scan: Scan::new(trace.recorder.clone()) }))
+}
+
+/// Begins a scan at a key, which ends and records the one before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn esker_shim_scan_begin(
+    scan: Option<&mut esker_shim_scan_t>,
+    key: *const u8,
+    key_len: usize,
+) {
     let _ = attempt(|| {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller meets the header's contract for buffers.
         let key = unsafe { ffi::bytes(key, key_len, "key") }?;
-        there(trace, "recording")?.recorder.add(key, op);
+        there(scan, "scan")?.scan.begin(key);
         Ok(())
     });
+}
+
+/// Counts the pair that a seek or a step has found, if it has found one.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_shim_scan_step(scan: Option<&mut esker_shim_scan_t>, is_valid: u8) {
+    if let Some(scan) = scan {
+        scan.scan.step(is_valid != 0);
+    }
+}
+
+/// Records the last scan and frees the handle.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_shim_scan_destroy(scan: Option<Box<esker_shim_scan_t>>) {
+    drop(scan);
 }
 
 fn wrong(what: &str) -> Failure {

@@ -106,12 +106,13 @@ fn open_all(dir: &Path, stores: u64, runtime: &Runtime) -> Ended<(Vec<Db>, Vec<f
     Ok((all, opened))
 }
 
-/// Closes each store, which has ten pairs, then opens each again and closes it. Returns the times.
+/// Closes each store, which has ten pairs, then opens each again and closes it. Returns the times,
+/// after those of the first openings.
 fn closed_and_opened_again(
-    all: Vec<Db>,
+    (all, first): (Vec<Db>, Vec<f64>),
     dir: &Path,
     runtime: &Runtime,
-) -> Ended<[(&'static str, Vec<f64>); 3]> {
+) -> Ended<[(&'static str, Vec<f64>); 4]> {
     let stores = all.len() as u64;
     let closed = timed(all.into_iter(), |db| db.close().map_err(while_doing("close")))?;
     let (again, opened) = open_all(dir, stores, runtime)?;
@@ -121,6 +122,7 @@ fn closed_and_opened_again(
     }
     let unchanged = timed(again.into_iter(), |db| db.close().map_err(while_doing("close")))?;
     Ok([
+        ("open a new store", first),
         ("close it after ten puts", closed),
         ("open it again", opened),
         ("close it unchanged", unchanged),
@@ -128,16 +130,14 @@ fn closed_and_opened_again(
 }
 
 /// Opens and closes stores in memory, where a sync costs nothing. Returns the times.
-fn without_syncs(stores: u64, runtime: &Runtime) -> Ended<Vec<(&'static str, Vec<f64>)>> {
+fn without_syncs(stores: u64, runtime: &Runtime) -> Ended<[(&'static str, Vec<f64>); 4]> {
     let dir = tempfile::tempdir_in("/dev/shm").map_err(while_doing("create a directory"))?;
     let (all, opened) = open_all(dir.path(), stores, runtime)?;
     all.iter().try_for_each(ten_puts)?;
-    let mut times = vec![("open a new store", opened)];
-    times.extend(closed_and_opened_again(all, dir.path(), runtime)?);
-    Ok(times)
+    closed_and_opened_again((all, opened), dir.path(), runtime)
 }
 
-fn print_times(times: Vec<(&str, Vec<f64>)>, unit: &str) {
+fn print_times(times: [(&str, Vec<f64>); 4], unit: &str) {
     for (what, micros) in times {
         let (median, _, most) = middle(micros);
         println!("| {what}{unit} | {median:.0} | {most:.0} |");
@@ -164,8 +164,7 @@ fn idle_stores(dir: &Path) -> Ended<()> {
     let written = each(resident_bytes()?);
     std::thread::sleep(REST);
     let rested = each(resident_bytes()?);
-    let mut times = vec![("open a new store", opened)];
-    times.extend(closed_and_opened_again(all, dir, &runtime)?);
+    let times = closed_and_opened_again((all, opened), dir, &runtime)?;
     println!("| {stores} stores | median | greatest |\n|---|---:|---:|");
     print_times(times, ", µs");
     println!("| resident KiB of a store: never written | {unwritten:.1} | |");

@@ -110,8 +110,9 @@ impl DbInner {
     ) -> Result<bool> {
         account.set_active(used);
         let mut is_new = false;
-        if account.is_flush_wanted() {
-            is_new |= self.freeze_as_wanted(account, writer)?;
+        if account.is_flush_wanted() && self.can_freeze_as_wanted(account, writer) {
+            self.retry_with_space(|| self.freeze(writer))?;
+            is_new = true;
         }
         if account.must_wait(if is_new { 0 } else { used }) {
             is_new |= self.wait_for_runtime_memory(account, writer, deadline)?;
@@ -119,25 +120,21 @@ impl DbInner {
         Ok(is_new)
     }
 
-    /// Freezes the active memtable, unless it is empty or too many immutable ones wait: another
-    /// one would stop the writers of this store. Returns whether it did.
+    /// Returns whether the active memtable can be frozen. Declines the wanted flush where it is empty
+    /// or too many immutable ones wait: another one would stop the writers of this store.
     #[cold]
-    fn freeze_as_wanted(&self, account: &Account, writer: &mut WriterState) -> Result<bool> {
-        if !self.can_freeze(writer) {
-            account.decline_flush();
-            return Ok(false);
-        }
-        self.retry_with_space(|| self.freeze(writer)).map(|()| true)
-    }
-
-    fn can_freeze(&self, writer: &WriterState) -> bool {
+    fn can_freeze_as_wanted(&self, account: &Account, writer: &WriterState) -> bool {
         let most = self.options.load().frozen_memtables_max as usize;
-        !writer.memtables.is_empty() && self.queue.lock().frozen.len() < most
+        let can_freeze = !writer.memtables.is_empty() && self.queue.lock().frozen.len() < most;
+        if !can_freeze {
+            account.decline_flush();
+        }
+        can_freeze
     }
 
     /// Waits until the memtables of the runtime need less than their part of the budget, and those
-    /// who came before have had their turn. Does not wait where the flushes of this store fail: its writers get that error when its memtables are
-    /// full. Returns whether the active memtable is a new one.
+    /// who came before have had their turn. Does not wait where the flushes of this store fail: its
+    /// writers get that error when its memtables are full. Returns whether the active memtable is a new one.
     #[cold]
     fn wait_for_runtime_memory(
         &self,
@@ -156,15 +153,13 @@ impl DbInner {
         let mut place = None;
         let waited = loop {
             ledger.relieve();
-            if account.is_flush_wanted() {
-                if self.can_freeze(writer) {
-                    // The freeze may wait for this store alone: nobody waits behind it.
-                    place = None;
+            if account.is_flush_wanted() && self.can_freeze_as_wanted(account, writer) {
+                // The freeze may wait for this store alone: nobody waits behind it.
+                place = None;
+                if let Err(error) = self.retry_with_space(|| self.freeze(writer)) {
+                    break Err(error);
                 }
-                match self.freeze_as_wanted(account, writer) {
-                    Ok(is_done) => is_new |= is_done,
-                    Err(error) => break Err(error),
-                }
+                is_new = true;
             }
             let turn = place.get_or_insert_with(|| account.queue_up());
             if turn.has_come() || account.is_failing() {

@@ -51,8 +51,8 @@ impl Queue {
         let (bytes, clears) = match cause {
             StallCause::Flush(_) => (self.frozen_bytes(), self.flush_outlook()),
             StallCause::RuntimeMemory(bytes) => {
-                let clears = "flushes of the largest memtables of these stores end the wait, in the order \
-                              in which the writers came";
+                let clears = "flushes of the largest memtables of these stores end the wait, in \
+                              the order in which the writers came";
                 (bytes, clears.to_string())
             }
         };

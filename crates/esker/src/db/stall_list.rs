@@ -17,8 +17,8 @@ impl StallCause {
         match self {
             StallCause::Flush(text) => text,
             StallCause::RuntimeMemory(_) => {
-                "the memtables of the stores of the runtime use their part of its memory budget, and \
-                 writers take turns"
+                "the memtables of the stores of the runtime use their part of its memory budget, \
+                 and writers take turns"
             }
         }
     }

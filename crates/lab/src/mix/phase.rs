@@ -240,6 +240,14 @@ impl PhaseFile {
 }
 
 impl Phase {
+    /// Returns the phase with other numbers in place of those that depend on nothing. Amounts in
+    /// entries or operations stay.
+    pub fn with_counts(self, count: impl Fn(u64) -> u64) -> Phase {
+        let with =
+            |amount: Amount| amount.fixed().map_or(amount, |number| Amount::number(count(number)));
+        Phase { operations: with(self.operations), until: self.until.map(with), ..self }
+    }
+
     /// Returns whether any operation changes the store.
     pub fn writes(&self) -> bool {
         self.shares.iter().any(|(kind, _)| kind.writes())

@@ -15,7 +15,6 @@ use super::workload::{Sizes, Workload};
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
 use crate::experiment::check::{Experiment, Known};
-use crate::experiment::expect::Amount;
 use crate::experiment::file::SeriesFile;
 use crate::experiment::find::find;
 use crate::experiment::mixed;
@@ -243,7 +242,7 @@ fn one(
     let phases: Vec<Phase> = placed
         .map_err(|(_, why)| why)?
         .into_iter()
-        .map(|placed| sized(placed.phase, series, sizes.records))
+        .map(|placed| placed.phase.with_counts(|count| in_proportion(count, series, sizes.records)))
         .collect();
     if let Some(phase) = phases.iter().find(|phase| phase.rate.is_some()) {
         return Err(format!(
@@ -258,16 +257,6 @@ fn one(
     let space = mixed::space(experiment, series, &config, sizes.records);
     let space = Box::new(space.map_err(|e| e.to_string())?);
     Ok(Workload::Mix { space, records: sizes.records, threads: config.threads, phases })
-}
-
-/// Returns the phase with its absolute amounts in proportion to `records`.
-fn sized(phase: Phase, series: &SeriesFile, records: u64) -> Phase {
-    let sized = |amount: Amount| match amount.fixed() {
-        Some(count) => Amount::number(in_proportion(count, series, records)),
-        None => amount,
-    };
-    let (operations, until) = (sized(phase.operations), phase.until.map(sized));
-    Phase { operations, until, ..phase }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::measures::{RunMeasures, Runner, WorkloadMeasures};
 use super::workload::{Sizes, Workload};
 use crate::BenchConfig;
 use crate::error::{LabError, Result};
-use crate::experiment::expect::Amount;
 use crate::experiment::plan::is_count;
 use crate::mix::phase::{Phase, Start, written_bytes};
 use crate::mix::session::{self as mixed, MixRound};
@@ -173,7 +172,9 @@ impl LabRunner<'_> {
             return Vec::new();
         };
         let entries = scaled(*records, share);
-        let phases: Vec<Phase> = phases.iter().map(|phase| shortened(phase, share)).collect();
+        // Amounts in entries shrink with the entries.
+        let shortened = |phase: &Phase| phase.clone().with_counts(|count| scaled(count, share));
+        let phases: Vec<Phase> = phases.iter().map(shortened).collect();
         let mut store = config.store.clone();
         let is_filled = phases.iter().any(|phase| phase.start == Start::Filled);
         let filled = if is_filled { entries } else { 0 };
@@ -239,15 +240,6 @@ impl LabRunner<'_> {
 
 fn scaled(count: u64, share: f64) -> u64 {
     ((count as f64 * share) as u64).max(COUNT_MIN.min(count)).max(1)
-}
-
-/// Returns the phase at a share of its size. Amounts in entries shrink with the entries.
-fn shortened(phase: &Phase, share: f64) -> Phase {
-    let short = |amount: Amount| {
-        amount.fixed().map_or(amount, |count| Amount::number(scaled(count, share)))
-    };
-    let (operations, until) = (short(phase.operations), phase.until.map(short));
-    Phase { operations, until, ..phase.clone() }
 }
 
 /// Returns the value of a flag at a share of the workload's size.

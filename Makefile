@@ -6,7 +6,7 @@
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-asan go-bench go-module crates
 .PHONY: nodetest node-bench node-ecosystem npm-pack
-.PHONY: jar javatest javabench kafkatest kafka-demo infinispantest
+.PHONY: jar javatest javabench kafkatest kafka-demo infinispantest infinispan-demo distributed
 .PHONY: pybench manylinux sdist format-check
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
@@ -217,6 +217,14 @@ kafkatest: ## Kafka's own tests of stores and of its DSL on Esker
 
 kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
 	JAVA=must scripts/java.sh demo
+
+infinispan-demo: ## three nodes of Infinispan, which are killed, on Esker and on RocksDB
+	JAVA=must scripts/java.sh infinispan-demo
+
+distributed: ## YCSB through Infinispan and Kafka Streams; SCALE=20 for a million records, which takes hours
+	JAVA=must scripts/distributed.sh build
+	cargo build --release --package esker-cli
+	$${CARGO_TARGET_DIR:-target}/release/esker lab run distributed --scale $(or $(SCALE),1) --html bench/distributed.html
 
 infinispantest: ## Infinispan's own tests of stores on Esker
 	JAVA=must scripts/java.sh infinispan

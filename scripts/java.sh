@@ -2,8 +2,9 @@
 # Builds Esker for Java: target/jvm/esker/esker-*.jar, with the native library inside, and
 # target/jvm/esker-kafka-streams/. `test` also runs the tests, with LONG=yes in their long form, and
 # `kafka` Kafka's own tests of versioned stores and a part of those of the DSL (DSL=yes: all). `demo`
-# kills an application under exactly-once. `infinispan` runs Infinispan's own tests of stores. `bench` measures beside RocksDB's Java library. If Java 17,
-# Maven or an artifact cannot be had, prints a message and exits with 0, or with 1 if JAVA=must.
+# kills an application under exactly-once, and `infinispan-demo` nodes of a cluster. `infinispan` runs
+# Infinispan's own tests of stores. `bench` measures beside RocksDB's Java library. If Java 17, Maven
+# or an artifact cannot be had, prints a message and exits with 0, or with 1 if JAVA=must.
 # NATIVE_PROFILE=dev builds the native library without its optimizations.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -79,6 +80,9 @@ jar)
     done
     echo "java: $(ls "$out"/esker*/*.jar | tr '\n' ' ')" >&2
     ;;
+classes)
+    maven -DskipTests package
+    ;;
 test)
     arguments=()
     if [ "${LONG:-no}" = yes ]; then
@@ -118,8 +122,11 @@ demo)
     maven -DskipTests package
     scripts/kafka-demo.sh "$out"
     ;;
+infinispan-demo)
+    scripts/distributed.sh demo
+    ;;
 *)
-    echo "usage: scripts/java.sh [jar|test|bench|kafka|infinispan|demo]" >&2
+    echo "usage: scripts/java.sh [jar|classes|test|bench|kafka|infinispan|demo|infinispan-demo]" >&2
     exit 2
     ;;
 esac

@@ -8,11 +8,9 @@ cd "$(dirname "$0")/.."
 
 out=$(realpath "$1")
 demo=$PWD/bindings/kafka-streams/demo
-lib=$out/demo-lib
-if [ ! -e "$lib/complete" ]; then
-    mvn -q -B -f "$demo/pom.xml" dependency:copy-dependencies -DoutputDirectory="$lib" >&2
-    touch "$lib/complete"
-fi
+scripts/distributed.sh build
+lib=$out/kafka-streams-demo-lib
+classes=$out/kafka-streams-demo-classes
 place=$(mktemp -d)
 broker=
 stop() {
@@ -24,8 +22,6 @@ stop() {
 }
 trap stop EXIT
 
-mkdir -p "$out/demo-classes"
-javac -nowarn --release 17 -d "$out/demo-classes" -cp "$lib/*" "$demo/KillDemo.java"
 cd "$place"
 sed "s|^log.dirs=.*|log.dirs=$place/data|" "$demo/kraft.properties" >kraft.properties
 java -cp "$lib/*" kafka.tools.StorageTool format -t "$(java -cp "$lib/*" kafka.tools.StorageTool random-uuid | tail -1)" \
@@ -39,5 +35,5 @@ until ready; do
     sleep 1
 done
 java -Xmx512m -Drecords="${RECORDS:-600000}" -Dkeys="${KEYS:-100000}" \
-    -cp "$out/demo-classes:$ours:$lib/*" KillDemo drive "$place" "${KILLS:-5}" 2>demo.log ||
+    -cp "$classes:$ours:$lib/*" KillDemo drive "$place" "${KILLS:-5}" 2>demo.log ||
     { tail -30 demo.log esker.log rocksdb.log >&2; exit 1; }

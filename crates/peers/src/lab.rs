@@ -5,8 +5,11 @@ use std::io::Write;
 use esker_lab::error::Result;
 use esker_lab::experiment::check::{Experiment, Known};
 use esker_lab::experiment::plan::points;
+use esker_lab::experiment::program::program_of;
 use esker_lab::lab::{self, LabOptions, LabOutcome};
 use esker_lab::run::interleave::Candidate;
+use esker_lab::run::program::Program;
+use esker_lab::target::Engine;
 
 use crate::bench::{ENGINES, asked_for, config, split_spec};
 use crate::library::trim_memory;
@@ -37,7 +40,11 @@ pub fn run(
         if candidates.iter().any(|other| other.name == name) {
             continue;
         }
-        let engine = asked_for(name, path)?;
+        let program = program_of(&experiment.file, name);
+        let engine = match program.filter(|_| path.is_none()) {
+            Some(file) => Ok(Box::new(Program::new(name, file)) as Box<dyn Engine>),
+            None => asked_for(name, path)?,
+        };
         options.specs.insert(name.into(), spec.clone());
         candidates.push(Candidate { name: name.into(), engine });
     }

@@ -10,6 +10,7 @@ use super::expect::Amount;
 use super::file::{Expect, ExperimentFile, Options, ReportedFile, SeriesFile};
 use super::mixed;
 use super::plan::{is_count, set_for, text_of};
+use super::program;
 use super::reported::number;
 use crate::run::config::{BenchConfig, bytes_of};
 use crate::stats::unit::{UNITS, Unit};
@@ -48,7 +49,9 @@ impl Experiment {
     pub fn parse(name: &str, text: &str, known: &Known<'_>) -> Result<Experiment, Vec<Mistake>> {
         let Experiment { file, .. } =
             Experiment::of_record(name, text).map_err(|mistake| vec![mistake])?;
-        let mut check = Check { text, known, mistakes: Vec::new() };
+        let programs = file.programs.keys().map(|name| name.get_ref().as_str());
+        let engines = known.engines.iter().copied().chain(programs).collect();
+        let mut check = Check { text, known, engines, mistakes: Vec::new() };
         check.file(&file);
         let mut mistakes = check.mistakes;
         if mistakes.is_empty() {
@@ -119,6 +122,8 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
 struct Check<'a> {
     text: &'a str,
     known: &'a Known<'a>,
+    /// Engines of the lab, and those whose rounds a program runs.
+    engines: Vec<&'a str>,
     mistakes: Vec<Mistake>,
 }
 
@@ -129,6 +134,9 @@ impl Check<'_> {
     }
 
     fn file(&mut self, file: &ExperimentFile) {
+        for (span, message) in program::mistakes(file, self.known.engines) {
+            self.wrong(span, message);
+        }
         self.engines(&file.engines);
         self.repetitions(&file.repetitions);
         self.scale(&file.scale);
@@ -183,8 +191,8 @@ impl Check<'_> {
     }
 
     fn engine(&mut self, name: &str, span: Range<usize>) {
-        if !self.known.engines.contains(&name) {
-            let known = self.known.engines.join(", ");
+        if !self.engines.contains(&name) {
+            let known = self.engines.join(", ");
             self.wrong(span, format!("unknown engine {name:?}; the engines are {known}"));
         }
     }
@@ -212,7 +220,7 @@ impl Check<'_> {
 
     fn option(&mut self, name: &Spanned<String>, value: &str, span: Range<usize>) {
         let (engine, _) = name.get_ref().split_once('.').unwrap_or(("", ""));
-        if !engine.is_empty() && !self.known.engines.contains(&engine) {
+        if !engine.is_empty() && !self.engines.contains(&engine) {
             self.wrong(name.span(), format!("{}: unknown engine {engine:?}", name.get_ref()));
             return;
         }
@@ -244,7 +252,7 @@ impl Check<'_> {
                 if names.get_ref().is_empty() {
                     self.wrong(names.span(), "no phase is named");
                 }
-                if let Err((place, why)) = mixed::phases(file, series, self.known.engines) {
+                if let Err((place, why)) = mixed::phases(file, series, &self.engines) {
                     self.wrong(names.get_ref()[place].span(), why);
                 }
             }
@@ -499,6 +507,15 @@ expect = "below 1"
             ("by = \"LevelDB\"\nexpect", "by = \"Nobody\"\nexpect", 28, "Nobody"),
             ("\"below 1\"", "\"faster\"", 34, "above"),
             ("of = { phase", "of = { engine = \"nobody\", phase", 31, "nobody"),
+            ("[options]", "[programs.esker]\ncommand = [\"x\"]\n[options]", 5, "engine of the lab"),
+            ("[options]", "[programs.other]\ncommand = []\n[options]", 6, "empty"),
+            ("[options]", "[programs.\"a b\"]\ncommand = [\"x\"]\n[options]", 5, "character"),
+            (
+                "[options]",
+                "[programs.other]\ncommand = [\"x\"]\ntimeout_s = 0\n[options]",
+                7,
+                "timeout_s",
+            ),
             ("title = ", "titel = ", 1, "titel"),
             ("name = \"blocks\"", "name = \"blocks", 10, ""),
         ] {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
+use super::program::ProgramFile;
 use crate::mix::phase::PhaseFile;
 
 /// A whole experiment file.
@@ -43,6 +44,9 @@ pub struct ExperimentFile {
     /// Phases of mixed workloads, by name.
     #[serde(default)]
     pub phases: BTreeMap<Spanned<String>, Spanned<PhaseFile>>,
+    /// Programs that run the rounds of engines, by the engines' names.
+    #[serde(default)]
+    pub programs: BTreeMap<Spanned<String>, ProgramFile>,
     /// Tables and figures.
     pub series: Vec<Spanned<SeriesFile>>,
     /// Claims of the document, each tested on the measured figures.

@@ -19,6 +19,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("states", include_str!("../../experiments/states.toml")),
     ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
     ("mixgraph", include_str!("../../experiments/mixgraph.toml")),
+    ("distributed", include_str!("../../experiments/distributed.toml")),
     ("guard", include_str!("../../experiments/guard.toml")),
 ];
 

@@ -11,6 +11,7 @@ pub mod file;
 pub mod find;
 pub mod mixed;
 pub mod plan;
+pub mod program;
 pub mod reported;
 
 pub use check::{Experiment, Mistake};

@@ -18,6 +18,7 @@ use crate::bench::{Base, print_message, save};
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::check::Experiment;
 use crate::experiment::plan::{Point, Scale, points};
+use crate::experiment::program::program_of;
 use crate::mix::phase::PhaseFile;
 use crate::mix::session::harness_nanos;
 use crate::mix::space::{FieldLength, KeyForm, Space};
@@ -400,7 +401,13 @@ fn blank(
     let engine = |candidate: &Candidate| EngineRecord {
         name: candidate.name.clone(),
         description: candidate.engine.as_ref().ok().map(|engine| engine.description()),
-        capabilities: candidate.engine.as_ref().ok().map(|engine| engine.capabilities()),
+        // Nothing is known of what a program runs.
+        capabilities: candidate
+            .engine
+            .as_ref()
+            .ok()
+            .filter(|_| program_of(&experiment.file, &candidate.name).is_none())
+            .map(|engine| engine.capabilities()),
         given: Vec::new(),
         error: candidate.engine.as_ref().err().map(ToString::to_string),
     };

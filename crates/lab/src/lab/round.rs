@@ -2,14 +2,16 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Instant;
 
 use crate::bench::print_message;
 use crate::error::{LabError, Result};
 use crate::experiment::check::{Experiment, phase_labels};
-use crate::experiment::expect::missed;
+use crate::experiment::expect::{Amount, missed};
 use crate::experiment::file::SeriesFile;
 use crate::experiment::mixed::{Placed, is_mixed, phases, space};
-use crate::experiment::plan::Point;
+use crate::experiment::plan::{Point, text_of};
+use crate::experiment::program::program_of;
 use crate::experiment::reported::own_units;
 use crate::measure::limit::MemoryLimit;
 use crate::mix;
@@ -20,6 +22,7 @@ use crate::record::schema::{SessionRecord, TaskSample};
 use crate::report::table::{bytes_text, sample_row};
 use crate::run::config::{BenchConfig, DATA_BYTES_SPARE};
 use crate::run::engine_dir::EngineDir;
+use crate::run::program::{Program, ProgramRequest};
 use crate::run::session::{self, Listener, Round};
 use crate::run::subprocess;
 use crate::target::Engine;
@@ -51,10 +54,13 @@ pub struct LabRound<'a> {
     pub settle_memory: &'a dyn Fn(),
 }
 
+/// A sample with its phase's label and its step.
+pub type Labelled = (String, Option<String>, TaskSample);
+
 /// Result of a round.
 pub struct LabRoundDone {
     /// Samples, each with its phase's label and its step.
-    pub samples: Vec<(String, Option<String>, TaskSample)>,
+    pub samples: Vec<Labelled>,
     /// Record of the round as a whole.
     pub session: SessionRecord,
     /// Settings given to the engine.
@@ -79,6 +85,9 @@ impl LabRound<'_> {
     /// Executes the round in its own directory, which is removed afterwards. Fails if the round
     /// could not start; later failures are in the samples.
     pub fn run(&self, messages: &mut dyn Write) -> Result<LabRoundDone> {
+        if let Some(file) = program_of(&self.experiment.file, self.engine.name()) {
+            return self.by_program(&Program::new(self.engine.name(), file), messages);
+        }
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
         let series = self.experiment.series(self.point.series);
         let work = self.work(&mut config, series)?;
@@ -114,7 +123,15 @@ impl LabRound<'_> {
             }
         };
         let mut labelled: Vec<_> = samples.into_iter().map(label).collect();
-        for (label, _, sample) in &mut labelled {
+        self.expected(&mut labelled, messages);
+        let given = self.engine.given(&config.store);
+        Ok(LabRoundDone { samples: labelled, session, given, warnings })
+    }
+
+    /// Compares the samples with what the series expects of them. A difference becomes an error.
+    fn expected(&self, samples: &mut [Labelled], messages: &mut dyn Write) {
+        let series = self.experiment.series(self.point.series);
+        for (label, _, sample) in samples {
             let expect = series.expect.iter().find(|(name, _)| name.get_ref() == label);
             let missed = expect.and_then(|(_, expect)| missed(expect, sample, self.point.entries));
             if let Some(missed) = missed {
@@ -122,8 +139,58 @@ impl LabRound<'_> {
                 sample.error = Some(missed);
             }
         }
-        let given = self.engine.given(&config.store);
-        Ok(LabRoundDone { samples: labelled, session, given, warnings })
+    }
+
+    /// Lets a program run the round in a directory of its own, which is removed afterwards.
+    fn by_program(&self, program: &Program, messages: &mut dyn Write) -> Result<LabRoundDone> {
+        let series = self.experiment.series(self.point.series);
+        let begun = Instant::now();
+        let directory = EngineDir::prepare(self.base_dir, self.engine.name())?;
+        directory.empty()?;
+        let phases = series.phases.as_ref().map(|names| names.get_ref().as_slice());
+        let names = phases.unwrap_or_default().iter().map(|name| name.get_ref().clone());
+        let entries = self.point.entries;
+        let operations = match &series.operations {
+            Some(amount) => Amount::parse(amount.get_ref()).map_err(LabError::usage)?,
+            None => Amount::number(entries),
+        };
+        let property = |(name, value): (&toml::Spanned<String>, &toml::Value)| {
+            (name.get_ref().clone(), text_of(value))
+        };
+        let request = ProgramRequest {
+            engine: self.engine.name().into(),
+            phases: names.collect(),
+            entries,
+            operations: operations.value(entries, entries),
+            threads: self.point.threads,
+            seed: self.seed,
+            repetition: self.repetition,
+            directory: directory.store(),
+            properties: series.ycsb.iter().map(property).collect(),
+        };
+        let (about, samples) = program.round(&request, messages)?;
+        directory.remove()?;
+        for sample in &samples {
+            print_message(messages, &format!("    {}", sample_row(sample)));
+        }
+        let labels = phase_labels(series);
+        let mut labelled: Vec<Labelled> =
+            labels.into_iter().zip(samples).map(|(label, sample)| (label, None, sample)).collect();
+        self.expected(&mut labelled, messages);
+        let session = SessionRecord {
+            engine: self.engine.name().into(),
+            repetition: self.repetition,
+            round: self.number,
+            elapsed_seconds: begun.elapsed().as_secs_f64(),
+            used: None,
+            user_written_bytes: 0,
+            write_amplification: None,
+            read_amplification: None,
+            data_bytes: None,
+            memory_limit: None,
+        };
+        let given = about.into_iter().map(|about| ("system".into(), about)).collect();
+        Ok(LabRoundDone { samples: labelled, session, given, warnings: Vec::new() })
     }
 
     /// Executes the round in a subprocess, where the engine is named `engine`.

@@ -5,6 +5,7 @@ pub mod crc;
 pub mod engine_dir;
 pub mod interleave;
 pub mod mixgraph;
+pub mod program;
 pub mod progress;
 pub mod queue;
 pub mod reads;

@@ -1,0 +1,112 @@
+package dev.esker.infinispan.demo;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * A cluster of three nodes, each a process. Nodes are killed with SIGKILL while the others go on: no entry
+ * is lost, and none that was removed comes back. Arguments: the directory, and the stores.
+ */
+public final class ClusterDemo {
+    private static final int NODES = 3;
+    private static final int KEPT = 500;
+    private static final long ENTRIES = Long.getLong("entries", 50_000);
+    private static final long REMOVED = ENTRIES / 5;
+
+    private final String store;
+    private final Path directory;
+    private final List<Integer> ports;
+    private final List<NodeProcess> nodes = new ArrayList<>();
+    private boolean isRight = true;
+
+    private ClusterDemo(String store, Path directory) throws IOException {
+        this.store = store;
+        this.directory = Files.createDirectories(directory);
+        this.ports = Ports.free(NODES);
+    }
+
+    /** Runs the demonstration for each store; exit code 1 if something was lost or came back. */
+    public static void main(String[] arguments) throws Exception {
+        boolean isRight = true;
+        for (String store : Arrays.copyOfRange(arguments, 1, arguments.length)) {
+            ClusterDemo demo = new ClusterDemo(store, Path.of(arguments[0], store));
+            try {
+                demo.run();
+            } finally {
+                demo.nodes.forEach(NodeProcess::close);
+            }
+            isRight &= demo.isRight;
+        }
+        System.exit(isRight ? 0 : 1);
+    }
+
+    private void run() throws Exception {
+        for (int number = 0; number < NODES; number++) {
+            nodes.add(start(number, false));
+        }
+        NodeProcess first = nodes.get(0);
+        first.obey("await " + NODES);
+        rate("put", first.obey("put 0 " + ENTRIES), ENTRIES);
+        rate("get", first.obey("right 0 " + ENTRIES), ENTRIES);
+        say("resident memory of the nodes: " + resident() + " MiB");
+
+        nodes.get(2).kill();
+        say("node 3 killed");
+        NodeProcess.Answer spread = first.obey("await 2");
+        expect("not lost after the kill", first.obey("right 0 " + ENTRIES), ENTRIES);
+        say("two nodes have all entries twice after " + spread.millis() + " ms");
+        rate("removed while node 3 is away", first.obey("remove 0 " + REMOVED), REMOVED);
+
+        // It comes back with what it had, which is older than the removals: its store is emptied first.
+        long begun = System.nanoTime();
+        nodes.set(2, start(2, true));
+        first.obey("await " + NODES);
+        say("node 3 is back, and has its segments " + (System.nanoTime() - begun) / 1_000_000 + " ms after its start");
+        expect("removed and not back", new NodeProcess.Answer(
+                REMOVED - first.obey("present 0 " + REMOVED).count(), 0), REMOVED);
+        expect("not lost", first.obey("right " + REMOVED + " " + ENTRIES), ENTRIES - REMOVED);
+
+        nodes.get(1).kill();
+        say("node 2 killed");
+        first.obey("await 2");
+        expect("not lost after the second kill", nodes.get(2).obey("right " + REMOVED + " " + ENTRIES),
+                ENTRIES - REMOVED);
+        expect("removed and not back", new NodeProcess.Answer(
+                REMOVED - nodes.get(2).obey("present 0 " + REMOVED).count(), 0), REMOVED);
+    }
+
+    private NodeProcess start(int number, boolean purges) throws IOException {
+        return new NodeProcess(store, directory, number, ports, KEPT, purges).ready();
+    }
+
+    private void say(String text) {
+        System.out.println("demo: " + store + ": " + text);
+    }
+
+    private void rate(String what, NodeProcess.Answer answer, long expected) {
+        long each = answer.count() * 1000 / Math.max(answer.millis(), 1);
+        say(what + ": " + answer.count() + " of " + expected + ", " + each + " a second");
+        isRight &= answer.count() == expected;
+    }
+
+    private void expect(String what, NodeProcess.Answer answer, long expected) {
+        say(what + ": " + answer.count() + " of " + expected);
+        isRight &= answer.count() == expected;
+    }
+
+    private String resident() throws IOException {
+        List<String> all = new ArrayList<>();
+        for (NodeProcess node : nodes) {
+            for (String line : Files.readAllLines(Path.of("/proc/" + node.pid() + "/status"))) {
+                if (line.startsWith("VmRSS:")) {
+                    all.add(Long.toString(Long.parseLong(line.replaceAll("\\D", "")) >> 10));
+                }
+            }
+        }
+        return String.join(", ", all);
+    }
+}

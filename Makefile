@@ -6,7 +6,7 @@
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-asan go-bench go-module crates
 .PHONY: nodetest node-bench node-ecosystem npm-pack
-.PHONY: jar javatest javabench kafkatest kafka-demo infinispantest infinispan-demo distributed
+.PHONY: jar javatest javabench kafkatest kafka-integration kafka-nightly kafka-demo infinispantest infinispan-demo distributed
 .PHONY: pybench manylinux sdist format-check
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
@@ -214,6 +214,12 @@ javabench: ## put and get from Java beside RocksDB's Java library, and what a ca
 
 kafkatest: ## Kafka's own tests of stores and of its DSL on Esker
 	JAVA=must DSL=yes scripts/java.sh kafka
+
+kafka-integration: ## three classes of Kafka's own integration tests on Esker, which start brokers; CLASSES="Eos Restore"
+	JAVA=must scripts/java.sh integration short
+
+kafka-nightly: ## ten classes of them, in forty minutes
+	JAVA=must scripts/java.sh integration all
 
 kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
 	JAVA=must scripts/java.sh demo

@@ -2,6 +2,9 @@
 # Runs two unchanged programs that store their data in LevelDB, alternately on LevelDB and on Esker.
 # Each is killed with SIGKILL and must recover all its data. Prints a table of medians over ROUNDS
 # (default 3), with minimum and maximum.
+#
+# `scripts/apps.sh round PROGRAM-ENGINE` is one round of experiments/applications.toml, with lines of
+# JSON on standard output: `esker lab run applications` calls it. It ends when its standard input does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,9 +13,18 @@ rounds=${ROUNDS:-3}
 # Above height 431, regtest requires transactions that this script does not create.
 blocks=${BLOCKS:-400}
 place=$(mktemp -d)
-trap 'stop; rm -rf "$place"' EXIT
 running=""
+watch=""
+mode=table
+trap 'stop; [ -z "$watch" ] || kill "$watch" 2>/dev/null || true; rm -rf "${place:?}"/*; [ $mode = round ] || rmdir "$place"' EXIT
+trap 'exit 143' TERM
 rows=()
+if [ $# = 2 ] && [ "$1" = round ]; then
+    mode=round
+elif [ $# != 0 ]; then
+    echo "usage: scripts/apps.sh [round PROGRAM-ENGINE]" >&2
+    exit 2
+fi
 
 say() { echo "apps: $*" >&2; }
 fail() {
@@ -32,6 +44,18 @@ check_library() {
     local ours=no
     grep -qF "$shim/libleveldb.so.1d" "/proc/$running/maps" && ours=yes
     [ "$1-$ours" = esker-yes ] || [ "$1-$ours" = leveldb-no ] || fail "$1: the wrong library is loaded"
+}
+# row PROGRAM WHAT ENGINE PHASE COUNT SECONDS: what the running program did, for the table or as JSON.
+row() {
+    local bytes peak_kib
+    bytes=$(written)
+    if [ $mode = table ]; then
+        rows+=("$1 $2 $3 $(echo "$5 / $6" | bc -l) $bytes")
+        return
+    fi
+    peak_kib=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$running/status")
+    printf '{"phase":"%s","operations":%d,"seconds":%.6f,"peak_memory_bytes":%d,"disk_bytes":%d}\n' "$4" "$5" "$6" \
+        $((peak_kib * 1024)) "$(du -sb "$place" | cut -f1)"
 }
 written() { sed -n 's/^write_bytes: //p' "/proc/$running/io"; }
 now() { date +%s.%N; }
@@ -55,7 +79,7 @@ litecoin_start() {
 }
 # One round: mine blocks, make them durable, kill the program, restart it and check the blocks.
 litecoin() {
-    local engine=$1 began seconds bytes address
+    local engine=$1 began seconds address
     data=$place/litecoin-$engine
     rm -rf "$data" && mkdir -p "$data"
     litecoin_start "$engine"
@@ -69,15 +93,17 @@ litecoin() {
         cli gettxoutsetinfo >/dev/null
     done
     seconds=$(echo "$(now) - $began" | bc)
-    bytes=$(written)
+    row litecoind_-regtest blocks_mined/s "$engine" "mine blocks" "$blocks" "$seconds"
     stop
+    began=$(now)
     litecoin_start "$engine"
     [ "$(cli getblockcount)" = "$blocks" ] || fail "litecoind on $engine lost blocks after a kill -9"
     [ "$(cli verifychain 4 0)" = true ] || fail "litecoind on $engine: verifychain failed"
+    seconds=$(echo "$(now) - $began" | bc)
+    row litecoind_-regtest blocks_verified/s "$engine" "verify after a kill" "$blocks" "$seconds"
     cli stop >/dev/null
     wait "$running" || true
     running=""
-    rows+=("litecoind_-regtest blocks_mined/s $engine $(echo "$blocks / $seconds" | bc -l) $bytes")
 }
 
 minetest_start() {
@@ -91,7 +117,7 @@ minetest_start() {
 }
 number() { sed -n "s/^EMERGED.* $1=\([0-9.]*\).*/\1/p" "$place/minetest.out"; }
 minetest() {
-    local engine=$1 total bytes
+    local engine=$1 total
     world=$place/minetest-$engine
     rm -rf "$world" && mkdir -p "$world/worldmods/emerge"
     printf '%s_backend = leveldb\n' player auth >"$world/world.mt"
@@ -102,19 +128,16 @@ minetest() {
     cp scripts/apps/emerge.lua "$world/worldmods/emerge/init.lua"
     minetest_start "$engine"
     check_library "$engine"
-    bytes=$(written)
     total=$(($(number disk) + $(number generated) + $(number memory)))
     [ "$(number generated)" -gt 0 ] && [ "$(number failed)" = 0 ] || fail "minetestserver on $engine failed to generate the world"
-    rows+=("minetestserver map_blocks_generated/s $engine \
-$(echo "$total / $(number seconds)" | bc -l) $bytes")
+    row minetestserver map_blocks_generated/s "$engine" "generate a map" "$total" "$(number seconds)"
     stop
     minetest_start "$engine"
     # Lost map blocks would be generated again.
     [ "$(number generated)" = 0 ] && [ "$(number failed)" = 0 ] &&
         [ $(($(number disk) + $(number memory))) = "$total" ] ||
         fail "minetestserver on $engine: $(number disk) of $total map blocks found after a kill -9"
-    rows+=("minetestserver map_blocks_read_back/s $engine \
-$(echo "$total / $(number seconds)" | bc -l) $(written)")
+    row minetestserver map_blocks_read_back/s "$engine" "read it after a kill" "$total" "$(number seconds)"
     stop
 }
 
@@ -132,6 +155,29 @@ install() {
     fail "missing programs; to install them: sudo apt-get install -y$missing"
 }
 
+if [ $mode = round ]; then
+    app=${2%-*} engine=${2##*-}
+    [[ $app =~ ^(litecoin|minetest)$ && $engine =~ ^(leveldb|esker)$ ]] ||
+        fail "unknown round $2; there are litecoin and minetest, each with -leveldb and -esker"
+    read -r request || fail "expected the round's description on standard input"
+    blocks=$(sed -n 's/.*"entries":\([0-9]*\).*/\1/p' <<<"$request")
+    # They are mined in ten parts.
+    blocks=$((${blocks:-0} / 10 * 10))
+    [ "$app" = minetest ] || { [ $blocks -ge 10 ] && [ $blocks -le 430 ]; } ||
+        fail "entries are the blocks that litecoind mines: 10 to 430, found $blocks"
+    directory=$(sed -n 's/.*"directory":"\([^"\\]*\)".*/\1/p' <<<"$request")
+    [ -d "$directory" ] || fail "the directory of the round does not exist: ${directory:-none was given}"
+    rmdir "$place"
+    place=$directory
+    # What follows must not outlive the laboratory.
+    exec 3<&0 </dev/null
+    (cat <&3 >/dev/null 2>&1 && kill -TERM $$) 2>/dev/null &
+    watch=$!
+    install >&2
+    SHIM=must scripts/shim.sh >&2
+    "$app" "$engine"
+    exit 0
+fi
 install
 SHIM=must scripts/shim.sh
 for round in $(seq "$rounds"); do

@@ -2,9 +2,10 @@
 # Builds Esker for Java: target/jvm/esker/esker-*.jar, with the native library inside, and
 # target/jvm/esker-kafka-streams/. `test` also runs the tests, with LONG=yes in their long form, and
 # `kafka` Kafka's own tests of versioned stores and a part of those of the DSL (DSL=yes: all). `demo`
-# kills an application under exactly-once, and `infinispan-demo` nodes of a cluster. `infinispan` runs
-# Infinispan's own tests of stores. `bench` measures beside RocksDB's Java library. If Java 17, Maven
-# or an artifact cannot be had, prints a message and exits with 0, or with 1 if JAVA=must.
+# kills an application under exactly-once, and `infinispan-demo` nodes of a cluster. `integration
+# [short|all]` runs Kafka's own integration tests, and `infinispan` Infinispan's own tests of stores.
+# `bench` measures beside RocksDB's Java library. If Java 17, Maven or an artifact cannot be had, prints
+# a message and exits with 0, or with 1 if JAVA=must.
 # NATIVE_PROFILE=dev builds the native library without its optimizations.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,7 +40,12 @@ native() {
     folder=$out/native/dev/esker/native/linux-$(uname -m)
     mkdir -p "$folder"
     strip --strip-unneeded -o "$folder/libesker_jni.so.part" "$built"
-    mv "$folder/libesker_jni.so.part" "$folder/libesker_jni.so"
+    # An unchanged library keeps its time, from which others know what was built with it.
+    if cmp -s "$folder/libesker_jni.so.part" "$folder/libesker_jni.so"; then
+        rm "$folder/libesker_jni.so.part"
+    else
+        mv "$folder/libesker_jni.so.part" "$folder/libesker_jni.so"
+    fi
 }
 
 # maven ARGUMENT...: runs Maven. A missing artifact is a reason to skip; any other failure is one.
@@ -96,12 +102,16 @@ test)
     scripts/kafka-suite.sh "$out"
     ;;
 bench)
-    LINES_SHOWN=60 maven -Dtest=Bench,StoresBench -Dsurefire.failIfNoSpecifiedTests=false \
+    LINES_SHOWN=60 maven -Dtest=Bench,StoresBench,RestoreBench -Dsurefire.failIfNoSpecifiedTests=false \
         -Desker.bench=yes -Desker.jvm.arguments=-Xmx1g package
     ;;
 kafka)
     maven -DskipTests package
     scripts/kafka-suite.sh "$out"
+    ;;
+integration)
+    maven -DskipTests package
+    scripts/kafka-integration.sh "$out" "${2:-short}"
     ;;
 infinispan)
     maven -DskipTests package
@@ -126,7 +136,7 @@ infinispan-demo)
     scripts/distributed.sh demo
     ;;
 *)
-    echo "usage: scripts/java.sh [jar|classes|test|bench|kafka|infinispan|demo|infinispan-demo]" >&2
+    echo "usage: scripts/java.sh [jar|classes|test|bench|kafka|integration [short|all]|infinispan|demo|infinispan-demo]" >&2
     exit 2
     ;;
 esac

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 out=$(realpath "$1")
 demo=$PWD/bindings/kafka-streams/demo
-scripts/distributed.sh build
+scripts/distributed.sh build kafka-streams
 lib=$out/kafka-streams-demo-lib
 classes=$out/kafka-streams-demo-classes
 place=$(mktemp -d)

@@ -10,8 +10,9 @@ import java.util.concurrent.atomic.AtomicLongArray;
 import org.HdrHistogram.ConcurrentHistogram;
 import org.HdrHistogram.Histogram;
 
-/** The calls of a phase: their latencies by kind, and how many ended in each tenth of a second. */
+/** The operations of a phase: their latencies by kind, and how many ended in each tenth of a second of an hour. */
 final class Calls {
+    private static final String READ_MODIFY_WRITE = "READ-MODIFY-WRITE";
     private static final int TENTHS_MAX = 36_000;
     private static final long NANOS_OF_TENTH = 100_000_000;
 
@@ -19,30 +20,53 @@ final class Calls {
     private final AtomicLongArray tenths = new AtomicLongArray(TENTHS_MAX);
     private final Map<String, Kind> kinds = new TreeMap<>();
 
+    /** Whether the calls of this thread are parts of one operation. */
+    private final ThreadLocal<Boolean> isPart = ThreadLocal.withInitial(() -> false);
+
     private static final class Kind {
         final ConcurrentHistogram nanos = new ConcurrentHistogram(3);
         final AtomicLong good = new AtomicLong();
         final AtomicLong failed = new AtomicLong();
+        final AtomicLong parts = new AtomicLong();
     }
 
     Calls() {
-        for (String kind : List.of("READ", "UPDATE", "INSERT", "SCAN")) {
+        for (String kind : List.of("READ", "UPDATE", "INSERT", "SCAN", READ_MODIFY_WRITE)) {
             kinds.put(kind, new Kind());
         }
     }
 
-    /** Counts a call that ends now. */
+    /** Counts a call that ends now. A part of an operation is not timed by itself. */
     void add(String kind, long begun, boolean isGood, boolean isFailed) {
         long now = System.nanoTime();
         Kind own = kinds.get(kind);
-        own.nanos.recordValue(now - begun);
         if (isGood) {
             own.good.incrementAndGet();
         }
         if (isFailed) {
             own.failed.incrementAndGet();
         }
-        tenths.incrementAndGet((int) Math.min((now - began) / NANOS_OF_TENTH, TENTHS_MAX - 1));
+        if (isPart.get()) {
+            own.parts.incrementAndGet();
+            return;
+        }
+        own.nanos.recordValue(now - begun);
+        long tenth = (now - began) / NANOS_OF_TENTH;
+        if (tenth < TENTHS_MAX) {
+            tenths.incrementAndGet((int) tenth);
+        }
+    }
+
+    /** Runs a read and the write that follows from it as one operation. */
+    void readModifyWrite(Runnable both) {
+        long begun = System.nanoTime();
+        isPart.set(true);
+        try {
+            both.run();
+        } finally {
+            isPart.set(false);
+        }
+        add(READ_MODIFY_WRITE, begun, true, false);
     }
 
     double seconds() {
@@ -54,7 +78,7 @@ final class Calls {
     }
 
     long count(String kind) {
-        return kinds.get(kind).nanos.getTotalCount();
+        return kinds.get(kind).nanos.getTotalCount() + kinds.get(kind).parts.get();
     }
 
     long failed() {
@@ -81,9 +105,12 @@ final class Calls {
         return all;
     }
 
-    /** Returns the calls that ended in each tenth of a second, up to the last one with any. */
+    /** Returns the operations that ended in each tenth of a second, up to the last one with any. */
     List<Long> tenths() {
-        int end = (int) Math.min((System.nanoTime() - began) / NANOS_OF_TENTH, TENTHS_MAX - 1) + 1;
+        int end = TENTHS_MAX;
+        while (end > 0 && tenths.get(end - 1) == 0) {
+            end--;
+        }
         List<Long> counts = new ArrayList<>();
         for (int at = 0; at < end; at++) {
             counts.add(tenths.get(at));

@@ -20,7 +20,7 @@ public interface Place extends AutoCloseable {
     /** Waits until everything that was written can be read. The wait is a part of the phase. */
     default void settle() throws Exception {}
 
-    /** Returns whether a read finds each record whose insert returned. */
+    /** Returns whether a read finds each record whose insert returned, also before {@link #settle}. */
     default boolean findsOwnWrites() {
         return true;
     }

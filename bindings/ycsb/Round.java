@@ -16,14 +16,19 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.stream.Stream;
 import site.ycsb.ClientThread;
+import site.ycsb.DB;
 import site.ycsb.measurements.Measurements;
 import site.ycsb.measurements.exporter.MeasurementsExporter;
 import site.ycsb.workloads.CoreWorkload;
 
 /**
  * One round of an experiment: reads a {@link Request}, starts a place, runs the phases on it with YCSB's own
- * generators and client threads, and writes a line of JSON for each phase. It ends when its standard input
- * does, so that nothing outlives the laboratory.
+ * generators and client threads, and writes a line of JSON for each phase. It ends, with the processes that it
+ * has started, when its standard input does, so that nothing outlives the laboratory.
+ *
+ * <p>A value follows from its record and field, so that each value that is read is checked. An update writes the
+ * same value again, so that a lost update is not seen. Scans are checked by their length, their order and the
+ * fields of their records.
  */
 public final class Round {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -58,33 +63,46 @@ public final class Round {
             System.exit(2);
         }
         Request request = JSON.readValue(line, Request.class);
+        Runtime.getRuntime().addShutdownHook(new Thread(Round::endOthers));
+        endWith(in);
         try (Place place = starter.start(request)) {
-            endWith(in, place);
             new Round(request, place, out).all();
+        } catch (Exception failed) {
+            failed.printStackTrace();
+            System.exit(1);
         }
         out.flush();
         System.exit(0);
     }
 
-    private static void endWith(BufferedReader in, Place place) {
+    /** Ends the process, and those that it has started, when its standard input ends. */
+    private static void endWith(BufferedReader in) {
         Thread watch = new Thread(() -> {
             try {
                 while (in.readLine() != null) {
                     // Nothing else is asked of a round.
                 }
-                place.close();
-            } catch (Exception ended) {
+            } catch (IOException ended) {
                 System.err.println("the laboratory has ended: " + ended);
             }
+            endOthers();
             Runtime.getRuntime().halt(1);
         }, "ends with the laboratory");
         watch.setDaemon(true);
         watch.start();
     }
 
+    private static void endOthers() {
+        ProcessHandle.current().descendants().forEach(ProcessHandle::destroyForcibly);
+    }
+
     private void all() throws Exception {
         write(Map.of("about", place.about()));
         for (String phase : request.phases()) {
+            if (!phase.matches("ycsb (load )?[a-f]")) {
+                throw new IllegalArgumentException("unknown phase " + phase + "; there are \"ycsb load a\" and \"ycsb a\""
+                        + " to \"ycsb f\"");
+            }
             String why = place.whyNot(phase.charAt(phase.length() - 1));
             Map<String, Object> line = why == null ? measured(phase) : new LinkedHashMap<>(Map.of("not_available", why));
             line.put("phase", phase);
@@ -99,23 +117,38 @@ public final class Round {
 
     private Map<String, Object> measured(String phase) throws Exception {
         boolean isLoad = phase.contains(" load ");
+        char letter = phase.charAt(phase.length() - 1);
+        if (isLoad && records > 0) {
+            throw new IllegalArgumentException(phase + " needs an empty place, and there are " + records + " records");
+        }
         long operations = isLoad ? request.entries() : request.operations();
         long before = isLoad ? request.entries() : records;
         if (before == 0) {
             throw new IllegalArgumentException(phase + " needs a load before it");
         }
         Properties properties =
-                Workloads.of(phase.charAt(phase.length() - 1), request, before, operations);
+                Workloads.of(letter, request, before, operations);
         properties.setProperty("insertcount", Long.toString(before));
         Measurements.setProperties(properties);
-        CoreWorkload workload = new CoreWorkload();
+        Calls calls = new Calls();
+        CoreWorkload workload = new CoreWorkload() {
+            @Override
+            public void doTransactionReadModifyWrite(DB db) {
+                calls.readModifyWrite(() -> super.doTransactionReadModifyWrite(db));
+            }
+        };
         workload.init(properties);
+        int fields = Integer.parseInt(properties.getProperty("fieldcount", "10"));
         List<ClientThread> clients = new ArrayList<>();
         CountDownLatch done = new CountDownLatch(request.threads());
-        Calls calls = new Calls();
+        resetPeaks();
         for (int thread = 0; thread < request.threads(); thread++) {
             long own = operations / request.threads() + (thread < operations % request.threads() ? 1 : 0);
-            ClientThread client = new ClientThread(new TimedDb(place.client(), calls), !isLoad, workload, properties,
+            if (own == 0) {
+                // YCSB takes 0 as no limit.
+                continue;
+            }
+            ClientThread client = new ClientThread(new TimedDb(place.client(), calls, fields), !isLoad, workload, properties,
                     Math.toIntExact(own), 0, done);
             client.setThreadId(thread);
             client.setThreadCount(request.threads());
@@ -129,30 +162,34 @@ public final class Round {
         place.settle();
         double seconds = calls.seconds();
         records = isLoad ? request.entries() : records + calls.good("INSERT");
-        return line(calls, clients.stream().mapToLong(ClientThread::getOpsDone).sum(), operations, seconds);
-    }
-
-    private Map<String, Object> line(Calls calls, long done, long operations, double seconds) throws Exception {
-        Map<String, Object> line = new LinkedHashMap<>();
-        line.put("operations", done);
-        line.put("seconds", seconds);
-        line.put("tenths", calls.tenths());
-        line.put("latency", calls.latency());
-        line.put("kinds", calls.byKind());
-        line.put("found", calls.good("READ") + calls.good("SCAN"));
-        long wrong = wrongReads();
-        line.put("wrong", wrong - wrongBefore);
-        wrongBefore = wrong;
-        line.put("peak_memory_bytes", peakMemory());
-        line.put("disk_bytes", bytesBelow(place.data(Path.of(request.directory()))));
-        String error = error(calls, done, operations);
+        Map<String, Object> line = line(calls, clients.stream().mapToLong(ClientThread::getOpsDone).sum(), seconds);
+        String error = error(calls, clients.stream().mapToLong(ClientThread::getOpsDone).sum(), operations,
+                isLoad || place.findsOwnWrites() || !Workloads.inserts(letter));
         if (error != null) {
             line.put("error", error);
         }
         return line;
     }
 
-    private String error(Calls calls, long done, long operations) throws Exception {
+    private Map<String, Object> line(Calls calls, long done, double seconds) throws Exception {
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("operations", done);
+        line.put("seconds", seconds);
+        line.put("tenths", calls.tenths());
+        line.put("latency", calls.latency());
+        line.put("kinds", calls.byKind());
+        if (calls.count("READ") > 0) {
+            line.put("found", calls.good("READ"));
+        }
+        long wrong = wrongReads();
+        line.put("wrong", wrong - wrongBefore);
+        wrongBefore = wrong;
+        line.put("peak_memory_bytes", peakMemory());
+        line.put("disk_bytes", bytesBelow(place.data(Path.of(request.directory()))));
+        return line;
+    }
+
+    private String error(Calls calls, long done, long operations, boolean findsAll) throws Exception {
         long missing = calls.count("READ") - calls.good("READ");
         if (calls.failed() > 0) {
             return calls.failed() + " calls failed; standard error has the first causes";
@@ -160,7 +197,7 @@ public final class Round {
         if (done != operations) {
             return done + " operations ran, expected " + operations;
         }
-        if (place.findsOwnWrites() && missing > 0) {
+        if (findsAll && missing > 0) {
             return missing + " reads did not find their record";
         }
         long found = place.records();
@@ -196,7 +233,14 @@ public final class Round {
         return wrong[0];
     }
 
-    /** Sums the greatest resident memory of each process. */
+    /** Lets the greatest resident memory of each process count from now on. */
+    private void resetPeaks() throws IOException {
+        for (long process : place.processes()) {
+            Files.writeString(Path.of("/proc/" + process + "/clear_refs"), "5");
+        }
+    }
+
+    /** Sums the greatest resident memory of each process during the phase. */
     private long peakMemory() throws IOException {
         long kib = 0;
         for (long process : place.processes()) {

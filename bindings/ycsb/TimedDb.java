@@ -14,10 +14,13 @@ import site.ycsb.Status;
 final class TimedDb extends DB {
     private final DB client;
     private final Calls calls;
+    private final int fields;
 
-    TimedDb(DB client, Calls calls) {
+    /** Times the calls of a client for records of so many fields. */
+    TimedDb(DB client, Calls calls, int fields) {
         this.client = client;
         this.calls = calls;
+        this.fields = fields;
     }
 
     @Override
@@ -28,6 +31,12 @@ final class TimedDb extends DB {
     @Override
     public void cleanup() throws DBException {
         client.cleanup();
+    }
+
+    /** Returns a status, unless a record without all of its fields was found. */
+    private Status whole(Status status, Set<String> wanted, Map<String, ByteIterator> found) {
+        boolean isWhole = wanted != null || found.size() == fields;
+        return !status.isOk() || isWhole ? status : Status.UNEXPECTED_STATE;
     }
 
     private Status timed(String kind, Supplier<Status> call) {
@@ -44,13 +53,19 @@ final class TimedDb extends DB {
 
     @Override
     public Status read(String table, String key, Set<String> fields, Map<String, ByteIterator> result) {
-        return timed("READ", () -> client.read(table, key, fields, result));
+        return timed("READ", () -> whole(client.read(table, key, fields, result), fields, result));
     }
 
     @Override
     public Status scan(String table, String key, int count, Set<String> fields,
             Vector<HashMap<String, ByteIterator>> result) {
-        return timed("SCAN", () -> client.scan(table, key, count, fields, result));
+        return timed("SCAN", () -> {
+            Status status = client.scan(table, key, count, fields, result);
+            // A scan starts at a record that is there.
+            boolean isRight = !result.isEmpty() && result.size() <= count
+                    && result.stream().allMatch(row -> whole(status, fields, row).isOk());
+            return !status.isOk() || isRight ? status : Status.UNEXPECTED_STATE;
+        });
     }
 
     @Override

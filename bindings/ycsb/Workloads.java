@@ -16,6 +16,11 @@ final class Workloads {
 
     private Workloads() {}
 
+    /** Returns whether a workload inserts records, which a read may be asked for at once. */
+    static boolean inserts(char letter) {
+        return SHARES.get(letter).contains("insert");
+    }
+
     /**
      * Returns the properties of a phase. Values follow from their keys, so that reads can be checked, and a
      * write is of all fields.

@@ -63,7 +63,8 @@ public final class ClusterRound implements Place {
     @Override
     public String about() {
         String memory = kept == 0 ? "all entries in memory" : kept + " entries of a node in memory";
-        return "Infinispan " + Version.getVersion() + ", three nodes, two owners, store: " + store + ", " + memory;
+        return "Infinispan " + Version.getVersion() + ", three nodes, two owners, store: " + store + ", " + memory
+                + ", Esker's library of commit " + System.getProperty("esker.commit");
     }
 
     @Override

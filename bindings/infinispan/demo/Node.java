@@ -9,10 +9,12 @@ import java.nio.file.Path;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongPredicate;
+import java.util.stream.IntStream;
 import org.infinispan.Cache;
 import org.infinispan.configuration.cache.CacheMode;
 import org.infinispan.configuration.cache.ConfigurationBuilder;
 import org.infinispan.configuration.global.GlobalConfigurationBuilder;
+import org.infinispan.distribution.LocalizedCacheTopology;
 import org.infinispan.manager.DefaultCacheManager;
 import org.infinispan.persistence.rocksdb.configuration.RocksDBStoreConfigurationBuilder;
 
@@ -73,10 +75,18 @@ final class Node implements AutoCloseable {
 
     /** Waits until the cluster has this many nodes and each entry its owners. */
     void await(int nodes) throws InterruptedException {
-        while (manager.getMembers().size() != nodes
-                || cache.getAdvancedCache().getDistributionManager().isRehashInProgress()) {
+        while (!isSpread(nodes)) {
             Thread.sleep(50);
         }
+    }
+
+    /** Returns whether all nodes are there, and each segment can be read from all of its owners. */
+    private boolean isSpread(int nodes) {
+        LocalizedCacheTopology topology = cache.getAdvancedCache().getDistributionManager().getCacheTopology();
+        return manager.getMembers().size() == nodes && topology.getMembers().size() == nodes
+                && topology.getPendingCH() == null
+                && IntStream.range(0, SEGMENTS).allMatch(
+                        segment -> topology.getSegmentDistribution(segment).readOwners().size() == OWNERS);
     }
 
     @Override

@@ -4,7 +4,9 @@ import dev.esker.ycsb.Place;
 import dev.esker.ycsb.Request;
 import dev.esker.ycsb.Round;
 import dev.esker.ycsb.Row;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -16,6 +18,7 @@ import java.util.Set;
 import java.util.Vector;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -25,7 +28,9 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -115,7 +120,8 @@ public final class StreamsRound implements Place {
     @Override
     public String about() {
         return "Kafka Streams " + AppInfoParser.getVersion() + ", one broker, " + PARTITIONS
-                + " partitions, store: " + store + "; a write returns when the producer has it";
+                + " partitions, store: " + store + "; a write returns when the producer has it; Esker's library of commit "
+                + System.getProperty("esker.commit");
     }
 
     @Override
@@ -161,8 +167,8 @@ public final class StreamsRound implements Place {
 
     @Override
     public void close() {
-        streams.close();
-        producer.close();
+        streams.close(Duration.ofSeconds(20));
+        producer.close(Duration.ofSeconds(5));
         broker.close();
     }
 
@@ -177,11 +183,14 @@ public final class StreamsRound implements Place {
 
     /** YCSB's calls as records of the topic, and as questions to the store. */
     private final class Client extends DB {
-        private final ReadOnlyKeyValueStore<String, byte[]> records = all();
+        private final List<ReadOnlyKeyValueStore<String, byte[]>> parts =
+                IntStream.range(0, PARTITIONS).mapToObj(StreamsRound.this::of).toList();
 
         @Override
         public Status read(String table, String key, Set<String> fields, Map<String, ByteIterator> result) {
-            byte[] row = records.get(key);
+            // As the producer chooses the partition of a record with a key.
+            byte[] bytes = key.getBytes(StandardCharsets.UTF_8);
+            byte[] row = parts.get(Utils.toPositive(Utils.murmur2(bytes)) % PARTITIONS).get(key);
             if (row == null) {
                 return Status.NOT_FOUND;
             }
@@ -214,24 +223,30 @@ public final class StreamsRound implements Place {
         @Override
         public Status scan(String table, String key, int count, Set<String> fields,
                 Vector<HashMap<String, ByteIterator>> result) {
-            PriorityQueue<KeyValueIterator<String, byte[]>> parts =
+            PriorityQueue<KeyValueIterator<String, byte[]>> next =
                     new PriorityQueue<>(PARTITIONS, Comparator.comparing(KeyValueIterator::peekNextKey));
             List<KeyValueIterator<String, byte[]>> open = new ArrayList<>();
             try {
-                for (int partition = 0; partition < PARTITIONS; partition++) {
-                    KeyValueIterator<String, byte[]> part = of(partition).range(key, null);
+                for (ReadOnlyKeyValueStore<String, byte[]> records : parts) {
+                    KeyValueIterator<String, byte[]> part = records.range(key, null);
                     open.add(part);
                     if (part.hasNext()) {
-                        parts.add(part);
+                        next.add(part);
                     }
                 }
-                while (!parts.isEmpty() && result.size() < count) {
-                    KeyValueIterator<String, byte[]> part = parts.remove();
+                String before = key;
+                while (!next.isEmpty() && result.size() < count) {
+                    KeyValueIterator<String, byte[]> part = next.remove();
+                    KeyValue<String, byte[]> found = part.next();
+                    if (found.key.compareTo(before) < 0 || found.key.equals(before) && !result.isEmpty()) {
+                        return Status.UNEXPECTED_STATE;
+                    }
+                    before = found.key;
                     HashMap<String, ByteIterator> row = new HashMap<>();
-                    Row.unpack(part.next().value, fields, row);
+                    Row.unpack(found.value, fields, row);
                     result.add(row);
                     if (part.hasNext()) {
-                        parts.add(part);
+                        next.add(part);
                     }
                 }
                 return Status.OK;

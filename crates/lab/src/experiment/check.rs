@@ -252,7 +252,13 @@ impl Check<'_> {
                 if names.get_ref().is_empty() {
                     self.wrong(names.span(), "no phase is named");
                 }
-                if let Err((place, why)) = mixed::phases(file, series, &self.engines) {
+                // Programs know their own phases.
+                let named = if program::run_all(file, series) {
+                    Ok(Vec::new())
+                } else {
+                    mixed::phases(file, series, &self.engines)
+                };
+                if let Err((place, why)) = named {
                     self.wrong(names.get_ref()[place].span(), why);
                 }
             }

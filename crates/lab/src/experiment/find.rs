@@ -20,6 +20,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
     ("mixgraph", include_str!("../../experiments/mixgraph.toml")),
     ("distributed", include_str!("../../experiments/distributed.toml")),
+    ("applications", include_str!("../../experiments/applications.toml")),
     ("guard", include_str!("../../experiments/guard.toml")),
 ];
 

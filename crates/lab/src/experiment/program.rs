@@ -32,6 +32,12 @@ pub fn program_of<'a>(file: &'a ExperimentFile, engine: &str) -> Option<&'a Prog
     named.map(|(_, program)| program)
 }
 
+/// Returns whether programs run all rounds of a series.
+pub fn run_all(file: &ExperimentFile, series: &SeriesFile) -> bool {
+    let engines = series.engines.as_ref().unwrap_or(&file.engines).get_ref();
+    engines.iter().all(|engine| program_of(file, engine.get_ref()).is_some())
+}
+
 /// Returns the mistakes in the table of programs: their places, and sentences about them.
 pub fn mistakes(file: &ExperimentFile, known: &[&str]) -> Vec<(Range<usize>, String)> {
     let mut found = Vec::new();
@@ -63,13 +69,26 @@ pub fn mistakes(file: &ExperimentFile, known: &[&str]) -> Vec<(Range<usize>, Str
 fn mistake_of_series(file: &ExperimentFile, series: &SeriesFile) -> Option<String> {
     let engines = series.engines.as_ref().unwrap_or(&file.engines).get_ref();
     let name = engines.iter().find(|name| program_of(file, name.get_ref()).is_some())?.get_ref();
+    not_for_program(file, series, name)
+}
+
+/// Returns why the program `name` cannot run a series: what the series asks for never reaches it.
+pub fn not_for_program(file: &ExperimentFile, series: &SeriesFile, name: &str) -> Option<String> {
+    let phases = series.phases.as_ref().map(|names| names.get_ref().as_slice()).unwrap_or_default();
+    let own =
+        |name: &&Spanned<String>| file.phases.keys().any(|known| known.get_ref() == name.get_ref());
     let not_for_programs = [
         ("tasks", series.tasks.is_some()),
         ("steps", series.steps.is_some()),
         ("csv", series.csv.is_some()),
         ("vary", !series.vary.is_empty()),
         ("memory_limit", series.memory_limit.is_some()),
+        ("keys", series.keys.is_some()),
+        ("options", !series.options.is_empty() || !file.options.is_empty()),
+        ("a table of a phase", phases.iter().any(|name| own(&name))),
     ];
     let (what, _) = not_for_programs.iter().find(|(_, given)| *given)?;
-    Some(format!("{what} is not for {name:?}, whose rounds a program runs; it gets phases only"))
+    Some(format!(
+        "{what} is not for {name:?}, whose rounds a program runs; it gets names of phases only"
+    ))
 }

@@ -18,7 +18,7 @@ use crate::bench::{Base, print_message, save};
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::check::Experiment;
 use crate::experiment::plan::{Point, Scale, points};
-use crate::experiment::program::program_of;
+use crate::experiment::program::{program_of, run_all};
 use crate::mix::phase::PhaseFile;
 use crate::mix::session::harness_nanos;
 use crate::mix::space::{FieldLength, KeyForm, Space};
@@ -110,8 +110,10 @@ pub fn run(
     for warning in &record.warnings {
         print_message(messages, &format!("warning: {warning}"));
     }
-    let harness = harness(messages);
-    record.harness_nanos_per_op = Some(harness);
+    // A program has costs of its own.
+    if !experiment.file.series.iter().all(|series| run_all(&experiment.file, series.get_ref())) {
+        record.harness_nanos_per_op = Some(harness(messages));
+    }
     let before = record.elapsed_seconds;
     let mut runner = Runner {
         experiment,
@@ -126,8 +128,10 @@ pub fn run(
         before,
         rounds: record.sessions.len(),
         left_out: Vec::new(),
+        failed: false,
     };
     runner.all(&mut record, messages);
+    let round_failed = runner.failed;
     let elapsed = started.elapsed().as_secs_f64();
     record.elapsed_seconds = before + elapsed;
     let others = processors.others(elapsed, record.machine.cpu_count);
@@ -138,7 +142,9 @@ pub fn run(
         }
     }
     let record_path = file.and_then(|file| save(&file, &record, messages));
-    let failed = record.samples.is_empty() || record.samples.iter().any(|s| s.sample.failed());
+    let failed = round_failed
+        || record.samples.is_empty()
+        || record.samples.iter().any(|s| s.sample.failed());
     Ok(LabOutcome { record, record_path, failed })
 }
 
@@ -240,6 +246,8 @@ struct Runner<'a> {
     rounds: usize,
     /// Points whose data is not available.
     left_out: Vec<usize>,
+    /// Whether an engine could not run a round.
+    failed: bool,
 }
 
 impl Runner<'_> {
@@ -334,6 +342,8 @@ impl Runner<'_> {
                 record.points[index].not_available = Some(why);
                 if whole {
                     self.left_out.push(index);
+                } else {
+                    self.failed = true;
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::experiment::expect::{Amount, missed};
 use crate::experiment::file::SeriesFile;
 use crate::experiment::mixed::{Placed, is_mixed, phases, space};
 use crate::experiment::plan::{Point, text_of};
-use crate::experiment::program::program_of;
+use crate::experiment::program::{not_for_program, program_of};
 use crate::experiment::reported::own_units;
 use crate::measure::limit::MemoryLimit;
 use crate::mix;
@@ -90,7 +90,7 @@ impl LabRound<'_> {
         }
         let mut config = self.point.config(self.base, self.engine.name(), self.seed)?;
         let series = self.experiment.series(self.point.series);
-        let work = self.work(&mut config, series)?;
+        let work = self.work(&mut config, series).map_err(|error| self.of_engine(error))?;
         let engine_dir = EngineDir::prepare(self.base_dir, self.engine.name())?;
         engine_dir.empty()?;
         (self.settle_memory)();
@@ -141,9 +141,21 @@ impl LabRound<'_> {
         }
     }
 
+    /// Returns an error of the work as one of this engine alone, if the experiment's programs can run
+    /// what it cannot.
+    fn of_engine(&self, error: LabError) -> LabError {
+        match self.experiment.file.programs.is_empty() {
+            true => error,
+            false => LabError::engine(error.to_string()),
+        }
+    }
+
     /// Lets a program run the round in a directory of its own, which is removed afterwards.
     fn by_program(&self, program: &Program, messages: &mut dyn Write) -> Result<LabRoundDone> {
         let series = self.experiment.series(self.point.series);
+        if let Some(why) = not_for_program(&self.experiment.file, series, self.engine.name()) {
+            return Err(LabError::engine(why));
+        }
         let begun = Instant::now();
         let directory = EngineDir::prepare(self.base_dir, self.engine.name())?;
         directory.empty()?;
@@ -157,6 +169,9 @@ impl LabRound<'_> {
         let property = |(name, value): (&toml::Spanned<String>, &toml::Value)| {
             (name.get_ref().clone(), text_of(value))
         };
+        if operations.value(entries, entries) == 0 {
+            return Err(LabError::engine("a program must run at least one operation"));
+        }
         let request = ProgramRequest {
             engine: self.engine.name().into(),
             phases: names.collect(),
@@ -169,7 +184,9 @@ impl LabRound<'_> {
             properties: series.ycsb.iter().map(property).collect(),
         };
         let (about, samples) = program.round(&request, messages)?;
-        directory.remove()?;
+        // What was measured is kept, also if a file is left.
+        let warnings =
+            directory.remove().err().map(|error| error.to_string()).into_iter().collect();
         for sample in &samples {
             print_message(messages, &format!("    {}", sample_row(sample)));
         }
@@ -190,7 +207,7 @@ impl LabRound<'_> {
             memory_limit: None,
         };
         let given = about.into_iter().map(|about| ("system".into(), about)).collect();
-        Ok(LabRoundDone { samples: labelled, session, given, warnings: Vec::new() })
+        Ok(LabRoundDone { samples: labelled, session, given, warnings })
     }
 
     /// Executes the round in a subprocess, where the engine is named `engine`.

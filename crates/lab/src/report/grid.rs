@@ -7,7 +7,7 @@ use super::sizes::{Sizes, key_text};
 use crate::experiment::check::{Experiment, phase_labels};
 use crate::experiment::file::SeriesFile;
 use crate::experiment::reported::{figures, own_units};
-use crate::record::lab::{LabRecord, PointRecord};
+use crate::record::lab::{LabRecord, LabSample, PointRecord};
 use crate::record::schema::TaskSample;
 use crate::stats::compare::{Ratio, median};
 use crate::stats::summary::BASE_ENGINE;
@@ -116,7 +116,7 @@ fn view<'a>(
     sizes: Sizes,
 ) -> SeriesView<'a> {
     let mut all = Vec::new();
-    let base = base_engine(record);
+    let base = base_of_series(record, &series.name);
     for (index, point) in record.points.iter().enumerate() {
         if point.series != series.name {
             continue;
@@ -251,6 +251,18 @@ pub fn speeds<'a>(series: &SeriesFile, record: &'a LabRecord, engine: &'a str) -
 pub fn base_engine(record: &LabRecord) -> Option<&str> {
     let measured = record.measured_engines();
     measured.iter().find(|name| **name == BASE_ENGINE).or(measured.first()).copied()
+}
+
+/// Returns the base engine of a series' ratios: that of the record, or else, if it takes no part in
+/// the series, the first engine measured there.
+pub fn base_of_series<'a>(record: &'a LabRecord, series: &str) -> Option<&'a str> {
+    let takes_part = |name: &&str| {
+        let here = |sample: &&LabSample| record.points[sample.point].series == series;
+        record.samples.iter().filter(here).any(|sample| sample.sample.engine == *name)
+    };
+    base_engine(record)
+        .filter(takes_part)
+        .or_else(|| record.measured_engines().into_iter().find(takes_part))
 }
 
 /// Returns the rows and columns set in the file. Default: the parameter with the most values, and

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::lab_charts::legend;
 use super::lab_time::{Curve, nines};
-use super::page_text::{METHOD, STYLE};
+use super::page_text::{METHOD_AUTHORS, METHOD_BYTES, METHOD_RATIOS, METHOD_ROUNDS, STYLE};
 use super::plot::{Bar, bars};
 use super::table::{
     bytes_text, commit_text, count_text, interval_text, micros_text, ratio_text, system_line,
@@ -36,7 +36,11 @@ pub(super) fn begin(page: &mut String, title: &str) {
 
 /// Writes the end of a page, with the description of the method.
 pub(super) fn end(page: &mut String) {
-    let _ = writeln!(page, "<h2>How it was measured</h2>{METHOD}</main></body></html>");
+    let _ = writeln!(
+        page,
+        "<h2>How it was measured</h2>{METHOD_ROUNDS}{METHOD_RATIOS}{METHOD_BYTES}{METHOD_AUTHORS}\
+         </main></body></html>"
+    );
 }
 
 /// Writes all sections of a record except the heading.

@@ -2,13 +2,17 @@
 
 use std::fmt::Write;
 
-use super::grid::{SeriesView, base_engine, views};
+use super::grid::{SeriesView, base_of_series, views};
 use super::html::escape;
 use super::lab_text::{brackets, circumstances, left_out, limits};
-use super::page_text::{LAB_METHOD, METHOD, SCRIPT, STYLE};
+use super::page_text::{
+    LAB_METHOD, METHOD_AUTHORS, METHOD_BYTES, METHOD_PROGRAMS, METHOD_RATIOS, METHOD_ROUNDS,
+    SCRIPT, STYLE,
+};
 use super::sizes::ran_text;
 use super::table::system_line_of;
 use crate::experiment::check::Experiment;
+use crate::experiment::program::run_all;
 use crate::record::lab::LabRecord;
 
 /// Renders the whole page.
@@ -37,14 +41,20 @@ pub fn page(experiment: &Experiment, record: &LabRecord) -> String {
     for (index, view) in views.iter().enumerate() {
         let mut limits = limits(record, &view.series.name);
         limits.splice(0..0, ran_text(experiment, record, &view.series.name));
-        let base = base_engine(record).unwrap_or("none");
+        let base = base_of_series(record, &view.series.name).unwrap_or("none");
         series(&mut page, view, (index, &heading(&views, view)), &whos, (&limits, base));
     }
     super::lab_time::pictures(&mut page, experiment, record, &whos);
     super::lab_space::pictures(&mut page, experiment, record);
     super::lab_measures::measures(&mut page, experiment, record, &whos);
     given(&mut page, experiment, record);
-    let _ = writeln!(page, "<h2>How it was measured</h2>{LAB_METHOD}{METHOD}");
+    let by_programs = views.iter().all(|view| run_all(&experiment.file, view.series));
+    let (rounds, bytes) =
+        if by_programs { (METHOD_PROGRAMS, "") } else { (METHOD_ROUNDS, METHOD_BYTES) };
+    let _ = writeln!(
+        page,
+        "<h2>How it was measured</h2>{LAB_METHOD}{rounds}{METHOD_RATIOS}{bytes}{METHOD_AUTHORS}"
+    );
     let _ = writeln!(page, "<script>{SCRIPT}</script></main></body></html>");
     page
 }

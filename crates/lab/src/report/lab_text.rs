@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{Table, presets};
 
-use super::grid::{Figure, Grid, SeriesView, base_engine, views};
+use super::grid::{Figure, Grid, SeriesView, base_of_series, views};
 use super::sizes::{ran_text, share_text};
 use super::table::{align_right, bytes_text, count_text, ratio_text};
 use crate::experiment::check::Experiment;
@@ -53,8 +53,12 @@ pub fn write_with(
         writeln!(out, "{}", left_out(point))?;
     }
     super::lab_claims::write_claims(experiment, record, form, out)?;
-    let base = base_engine(record).unwrap_or("none");
+    let mut bases: Vec<&str> = Vec::new();
     for view in views(experiment, record) {
+        let base = base_of_series(record, &view.series.name).unwrap_or("none");
+        if !bases.contains(&base) {
+            bases.push(base);
+        }
         writeln!(out, "\n{}{}, {}", mark("## "), view.series.name, view.unit.name())?;
         if !view.series.about.is_empty() {
             writeln!(out, "{}", view.series.about)?;
@@ -84,6 +88,10 @@ pub fn write_with(
     super::lab_time::write_stalls(experiment, record, out)?;
     super::lab_space::write_space(experiment, record, out)?;
     terms(experiment, record, out)?;
+    let base = match bases.as_slice() {
+        [one] => one,
+        _ => "the base engine of the table",
+    };
     writeln!(
         out,
         "\nIn brackets: above 1 is better than {base} at the same point, in the unit of the table; \

@@ -94,24 +94,30 @@ document.addEventListener('keydown', event => {
 });
 "#;
 
-/// Description of the method and its limits.
-pub const METHOD: &str = "\
+/// How the lab runs rounds.
+pub const METHOD_ROUNDS: &str = "\
 <p>Each engine runs one round in each repetition, and the order of the engines changes from repetition to repetition. \
 Only one engine is open at a time, in its own directory. Keys, values and the order of operations are prepared \
-before the clock starts and are the same for every engine. Every read is compared with the written data.</p>\
+before the clock starts and are the same for every engine. Every read is compared with the written data.</p>";
+
+/// What the figures and the ratios are.
+pub const METHOD_RATIOS: &str = "\
 <p>Times are medians over the repetitions; the thin line on a bar runs from the smallest to the largest sample. \
 A ratio compares with the base engine, by operations per second unless the text names another unit, and above 1 is \
 better. Its interval is a bootstrap of both medians at 95 %. \
 <em>~</em> marks an interval that contains 1: there is no significant difference. \
 <em>?</em> marks a ratio of single rounds, which have no interval. With three repetitions an interval is little \
-more than the range of the samples.</p>\
+more than the range of the samples.</p>";
+
+/// What bytes, memory and disk are, and what is not shown.
+pub const METHOD_BYTES: &str = "\
 <p>Write amplification is the number of bytes that the process passed to write calls (the system's <code>wchar</code>; \
 for an engine that writes to a memory map, the dirtied pages, <code>write_bytes</code>) per byte of keys and values \
 written. Work that an engine defers until after a task counts where it happens: the figures of whole rounds include it \
 up to the close. Peak memory is the maximum resident memory, minus the memory of the lab; mapped file pages count. \
 Disk is the number of allocated blocks in bytes.</p>\
 <p>These measurements do not show a disk without a cache, a store much larger than memory, a machine under other \
-load, or the mix of a particular application. The authors of the base engine also wrote this lab.</p>";
+load, or the mix of a particular application.</p>";
 
 /// Additional description on an experiment's page.
 pub const LAB_METHOD: &str = "\
@@ -120,3 +126,13 @@ Rows, axes and headings name the sizes that ran. The sizes of the document are b
 figures are not the figures of the full size. Reported figures are the document's, from its own machine: they are \
 context, never a target, and only their shape can be compared. Figures in brackets compare with the base engine in \
 the unit of the table: above 1 is better, whether more or less of the unit is better.</p>";
+
+/// How programs run rounds.
+pub const METHOD_PROGRAMS: &str = "\
+<p>Each engine runs one round in each repetition, and the order of the engines changes from repetition to repetition. \
+Only one engine runs at a time, in its own directory. A program runs the round: it generates the operations, times \
+them, and checks its results, as the text above says. Operations per second include what the program itself does for \
+an operation; latencies are those of the calls alone.</p>";
+
+/// Who made the lab.
+pub const METHOD_AUTHORS: &str = "<p>The authors of the base engine also wrote this lab.</p>";

@@ -7,11 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::print_message;
@@ -99,18 +101,21 @@ impl Program {
     /// phase that the program did not report has an error. Messages go to `messages`.
     ///
     /// # Errors
-    /// The program cannot be started, or writes what is no line of JSON.
+    /// The program cannot be started, or reported no phase at all.
     pub fn round(
         &self,
         request: &ProgramRequest,
         messages: &mut dyn Write,
     ) -> Result<(Option<String>, Vec<TaskSample>)> {
         let mut running = Running::start(self, request)?;
-        let outcome = running.lines(self, request, messages);
+        let (mut reported, problem) = running.lines(self, request, messages);
         let ended = running.end();
-        let mut reported = outcome?;
         let about = reported.iter().find_map(|line| line.about.clone());
         reported.retain(|line| line.phase.is_some());
+        let why = problem.unwrap_or_else(|| format!("the program {ended} before this phase"));
+        if reported.is_empty() {
+            return Err(LabError::engine(format!("{}: no phase was reported: {why}", self.name)));
+        }
         let mut samples: Vec<TaskSample> = Vec::new();
         for (position, phase) in request.phases.iter().enumerate() {
             let mut sample = TaskSample::new(&self.name, phase, position, request.repetition);
@@ -122,7 +127,7 @@ impl Program {
                     let found = line.phase.as_deref().unwrap_or_default();
                     sample.error = Some(format!("the program reported {found:?} in its place"));
                 }
-                None => sample.error = Some(format!("the program {ended} before this phase")),
+                None => sample.error = Some(why.clone()),
             }
             samples.push(sample);
         }
@@ -193,6 +198,8 @@ fn fill(sample: &mut TaskSample, line: &ProgramLine, threads: usize) {
 enum Output {
     Line(String),
     Message(String),
+    /// It has closed its standard output.
+    End,
 }
 
 /// A running program, which is ended when this is dropped.
@@ -213,6 +220,8 @@ impl Running {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // A group of its own, so that all that it has started can be ended with it.
+            .process_group(0)
             .spawn()
             .map_err(|e| {
                 LabError::engine(format!(
@@ -221,8 +230,8 @@ impl Running {
                 ))
             })?;
         let (sender, output) = channel();
-        pass(child.stdout.take(), sender.clone(), Output::Line);
-        pass(child.stderr.take(), sender, Output::Message);
+        pass(child.stdout.take(), sender.clone(), Output::Line, Some(Output::End));
+        pass(child.stderr.take(), sender, Output::Message, None);
         let deadline = Instant::now() + Duration::from_secs(*program.file.timeout_s.get_ref());
         if let Some(input) = &mut child.stdin {
             let mut line =
@@ -234,13 +243,14 @@ impl Running {
         Ok(Running { child, output, deadline })
     }
 
-    /// Reads what the program writes until it has reported all phases or closes its output.
+    /// Reads what the program writes until it has reported all phases or closes its output. Also
+    /// returns why it was not read further.
     fn lines(
         &mut self,
         program: &Program,
         request: &ProgramRequest,
         messages: &mut dyn Write,
-    ) -> Result<Vec<ProgramLine>> {
+    ) -> (Vec<ProgramLine>, Option<String>) {
         let mut lines: Vec<ProgramLine> = Vec::new();
         let reported = |lines: &[ProgramLine]| {
             lines.iter().filter(|line| line.phase.is_some()).count() >= request.phases.len()
@@ -249,46 +259,45 @@ impl Running {
             let left = self.deadline.saturating_duration_since(Instant::now());
             match self.output.recv_timeout(left) {
                 Ok(Output::Message(text)) => print_message(messages, &text),
-                Ok(Output::Line(text)) => {
-                    let line: ProgramLine = serde_json::from_str(&text).map_err(|e| {
+                Ok(Output::Line(text)) => match serde_json::from_str(&text) {
+                    Ok(line) => lines.push(line),
+                    Err(e) => {
                         let shown: String = text.chars().take(200).collect();
-                        LabError::engine(format!(
-                            "{}: expected a line of JSON for a phase, found {shown:?}: {e}",
-                            program.name
-                        ))
-                    })?;
-                    lines.push(line);
-                }
+                        let why =
+                            format!("expected a line of JSON for a phase, found {shown:?}: {e}");
+                        return (lines, Some(why));
+                    }
+                },
                 Err(RecvTimeoutError::Timeout) => {
                     let seconds = program.file.timeout_s.get_ref();
-                    let text = format!(
-                        "{}: the round took longer than timeout_s, {seconds} s; the program is ended",
-                        program.name
-                    );
-                    print_message(messages, &text);
-                    break;
+                    let why = format!("the round took longer than timeout_s, {seconds} s");
+                    return (lines, Some(why));
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                // Its children may still have the other pipe open.
+                Ok(Output::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        Ok(lines)
+        (lines, None)
     }
 
     /// Closes the program's input, waits until it has ended, and says how it did. A program that
-    /// does not end is killed.
+    /// does not end is killed, and so is what it has left.
     fn end(&mut self) -> String {
         drop(self.child.stdin.take());
         let last = Instant::now() + ENDING_MAX;
-        loop {
+        let ended = loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return format!("ended ({status})"),
+                Ok(Some(status)) => break format!("ended ({status})"),
                 Ok(None) if Instant::now() < last => std::thread::sleep(ENDING_LOOK),
-                Ok(None) | Err(_) => break,
+                Ok(None) | Err(_) => break "did not end with its input, and was killed".into(),
             }
+        };
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-        "did not end with its input, and was killed".into()
+        ended
     }
 }
 
@@ -305,6 +314,7 @@ fn pass(
     pipe: Option<impl Read + Send + 'static>,
     sender: Sender<Output>,
     kind: impl Fn(String) -> Output + Send + 'static,
+    end: Option<Output>,
 ) {
     let Some(pipe) = pipe else { return };
     std::thread::spawn(move || {
@@ -313,6 +323,9 @@ fn pass(
             if sender.send(kind(line)).is_err() {
                 return;
             }
+        }
+        if let Some(end) = end {
+            let _ = sender.send(end);
         }
     });
 }
@@ -381,6 +394,10 @@ mod tests {
     fn what_is_no_json_and_what_cannot_start_are_errors() {
         let error = round("echo loading", 60).expect_err("no JSON").to_string();
         assert!(error.contains("\"loading\""), "{error}");
+        let (_, samples) = round(&format!("{LOAD}; echo running; cat"), 60).expect("a phase");
+        let error = samples[1].error.clone().unwrap_or_default();
+        assert!(error.contains("\"running\"") && samples[0].error.is_none(), "{error}");
+        assert!(round("exit 4", 60).expect_err("nothing").to_string().contains('4'));
         let mut absent = program("", 60);
         absent.file.command = toml::Spanned::new(0..0, vec!["/nonexistent/program".into()]);
         let running = Running::start(
@@ -399,6 +416,13 @@ mod tests {
         );
         let error = running.err().map(|e| e.to_string()).unwrap_or_default();
         assert!(error.contains("/nonexistent/program"), "{error}");
+    }
+
+    #[test]
+    fn a_program_ends_its_round_though_its_children_have_its_messages() {
+        let (_, samples) =
+            round(&format!("{LOAD}; sleep 600 >/dev/null & exit 0"), 60).expect("one");
+        assert!(samples[1].error.is_some() && samples[0].error.is_none());
     }
 
     #[test]

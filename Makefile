@@ -6,7 +6,7 @@
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-asan go-bench go-module crates
 .PHONY: nodetest node-bench node-ecosystem npm-pack
-.PHONY: jar javatest javabench kafkatest kafka-integration kafka-nightly kafka-demo infinispantest infinispan-demo distributed
+.PHONY: jar javatest javabench kafkatest kafka-integration kafka-nightly kafka-demo kafka-kill infinispantest infinispan-demo distributed
 .PHONY: pybench manylinux sdist format-check
 
 bench:  ## Esker beside the peers on this machine, with a page in bench/
@@ -223,6 +223,9 @@ kafka-nightly: ## ten classes of them, in forty minutes
 
 kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
 	JAVA=must scripts/java.sh demo
+
+kafka-kill: ## the same with 20 kills
+	JAVA=must KILLS=$(or $(KILLS),20) scripts/java.sh demo
 
 infinispan-demo: ## three nodes of Infinispan, which are killed, on Esker and on RocksDB
 	JAVA=must scripts/java.sh infinispan-demo

@@ -131,13 +131,17 @@ fn conditions(experiment: &Experiment, record: &LabRecord, name: &str) -> String
     };
     let csv = experiment.file.series.iter().any(|one| one.get_ref().csv.is_some());
     let csv = if csv { " --csv FILE" } else { "" };
+    // Only documents leave something to explain.
+    let cause = match experiment.file.document {
+        Some(_) => "- **Cause.** [What the documents could not explain](experiments.md).\n",
+        None => "",
+    };
     let commit = record.commit.as_deref().map_or("unknown", |c| c.get(..8).unwrap_or(c));
     format!(
         "\n{}{document}\n\n- **Repeat it.** `esker lab run {} --scale {} --repetitions {rounds} \
          --engines {engines}{only}{csv}`\n- **Commit.** {commit}.\n- **Record.** \
          [{name}/{RECORD}]({name}/{RECORD}): `zstd -d` it, then `esker lab report FILE` prints this \
-         page, and `--html PAGE` draws it with latencies and throughput over time.\n- **Cause.** \
-         [What the documents could not explain](experiments.md).\n",
+         page, and `--html PAGE` draws it with latencies and throughput over time.\n{cause}",
         experiment.file.about, record.experiment, record.scale
     )
 }

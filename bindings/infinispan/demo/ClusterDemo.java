@@ -34,8 +34,10 @@ public final class ClusterDemo {
         boolean isRight = true;
         for (String store : Arrays.copyOfRange(arguments, 1, arguments.length)) {
             ClusterDemo demo = new ClusterDemo(store, Path.of(arguments[0], store));
+            long began = System.nanoTime();
             try {
                 demo.run();
+                demo.say("all of it took " + (System.nanoTime() - began) / 1_000_000_000 + " s");
             } finally {
                 demo.nodes.forEach(NodeProcess::close);
             }

@@ -61,7 +61,7 @@ pub fn unpack(mut bytes: &[u8], part: &Part, others: &[&Part], batch: &mut Batch
 #[inline]
 fn operation(kind: u8, bytes: &mut &[u8], of: &Part, batch: &mut Batch) -> Outcome<()> {
     let key = item(bytes)?;
-    match (kind, &of.keyspace) {
+    match (kind, of.keyspace()?.as_deref()) {
         (0, None) => batch.put(key, item(bytes)?),
         (0, Some(keyspace)) => batch.put_in(keyspace, key, item(bytes)?),
         (1, None) => batch.delete(key),

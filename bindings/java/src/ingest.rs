@@ -78,7 +78,7 @@ natives! {
     ) -> jlongArray, std::ptr::null_mut(); {
         let (part, files) = (object::<Part>(part)?, env.texts(files)?);
         let (db, options) = (part.open()?, IngestOptions::default().copy(copy).verify(verify));
-        let made = match &part.keyspace {
+        let made = match part.keyspace()?.as_deref() {
             None => db.ingest(&files, &options)?,
             Some(keyspace) => keyspace.ingest(&files, &options)?,
         };

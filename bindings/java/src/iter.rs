@@ -118,7 +118,7 @@ natives! {
             }
             _ => {
                 let transaction = object::<Running>(transaction)?.open()?;
-                Cursor::from(match &part.keyspace {
+                Cursor::from(match part.keyspace()?.as_deref() {
                     None => transaction.range(bounds)?,
                     Some(keyspace) => transaction.range_in(keyspace, bounds)?,
                 })

@@ -10,6 +10,7 @@ use std::time::Duration;
 use esker::{
     Batch, DbIterator, Durability, KeyBounds, Keyspace, KeyspaceOptions, ReadOptions, WriteOptions,
 };
+use esker_bindings::closable::{self, Closable};
 use esker_bindings::handle::{Handle, Opened};
 use esker_bindings::orders::Orders;
 use jni_sys::{jboolean, jbyteArray, jint, jlong, jlongArray};
@@ -22,7 +23,7 @@ use crate::handle::{Given, give, object, take};
 pub struct Part {
     pub store: Arc<Handle>,
     /// `None`: the keyspace `default`, as the store itself.
-    pub keyspace: Option<Keyspace>,
+    pub keyspace: Option<Arc<Closable<Keyspace>>>,
     pub is_read_only: bool,
 }
 
@@ -38,10 +39,17 @@ impl Part {
         Ok(self.store.open()?)
     }
 
+    /// Returns the keyspace; `None` for the keyspace `default`, as the store itself.
+    #[inline]
+    pub fn keyspace(&self) -> Outcome<Option<closable::Opened<Keyspace>>> {
+        let open = |keyspace: &Arc<Closable<Keyspace>>| keyspace.open("the store was closed");
+        Ok(self.keyspace.as_ref().map(open).transpose()?)
+    }
+
     /// Returns an iterator over the pairs within `bounds`.
     pub fn iter(&self, options: &ReadOptions<'_>, bounds: KeyBounds) -> Outcome<DbIterator> {
         let db = self.open()?;
-        Ok(match &self.keyspace {
+        Ok(match self.keyspace()?.as_deref() {
             None => db.iter_with(options, bounds)?,
             Some(keyspace) => keyspace.iter_with(options, bounds)?,
         })
@@ -80,7 +88,7 @@ natives! {
         let key = env.bytes(key, key_offset, key_len)?;
         let value = env.bytes(value, value_offset, value_len)?;
         let (db, options) = (part.open()?, write_options(durable)?);
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.put_with(&*key, &*value, &options)?,
             Some(keyspace) => keyspace.put_with(&*key, &*value, &options)?,
         })
@@ -93,7 +101,7 @@ natives! {
         let part: &Part = object(part)?;
         let (key, value) = (there(env, key)?, there(env, value)?);
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.put_with_ttl(&*key, &*value, ttl(ttl_ms))?,
             Some(keyspace) => keyspace.put_with_ttl(&*key, &*value, ttl(ttl_ms))?,
         })
@@ -106,7 +114,7 @@ natives! {
         let part: &Part = object(part)?;
         let key = there(env, key)?;
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.touch(&*key, ttl(ttl_ms))?,
             Some(keyspace) => keyspace.touch(&*key, ttl(ttl_ms))?,
         })
@@ -117,7 +125,7 @@ natives! {
         let part: &Part = object(part)?;
         let key = there(env, key)?;
         let db = part.open()?;
-        let found = match &part.keyspace {
+        let found = match part.keyspace()?.as_deref() {
             None => db.get_with_expiry(&*key)?,
             Some(keyspace) => keyspace.get_with_expiry(&*key)?,
         };
@@ -131,7 +139,7 @@ natives! {
         let part: &Part = object(part)?;
         let key = env.bytes(key, offset, len)?;
         let (db, options) = (part.open()?, write_options(durable)?);
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.delete_with(&*key, &options)?,
             Some(keyspace) => keyspace.delete_with(&*key, &options)?,
         })
@@ -142,7 +150,7 @@ natives! {
         let part: &Part = object(part)?;
         let key = there(env, key)?;
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.remove(&*key)?,
             Some(keyspace) => keyspace.remove(&*key)?,
         })
@@ -155,7 +163,7 @@ natives! {
         let part: &Part = object(part)?;
         let (start, end) = (there(env, start)?, there(env, end)?);
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.delete_range(&*start, &*end)?,
             Some(keyspace) => keyspace.delete_range(&*start, &*end)?,
         })
@@ -168,7 +176,7 @@ natives! {
         let part: &Part = object(part)?;
         let (key, operand) = (there(env, key)?, there(env, operand)?);
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.merge(&*key, &*operand)?,
             Some(keyspace) => keyspace.merge(&*key, &*operand)?,
         })
@@ -195,7 +203,7 @@ natives! {
         let part: &Part = object(part)?;
         let key = env.bytes(key, offset, len)?;
         let db = part.open()?;
-        let found = match &part.keyspace {
+        let found = match part.keyspace()?.as_deref() {
             None => db.read(&*key, |value| env.give_bytes(value))?,
             Some(keyspace) => keyspace.read(&*key, |value| env.give_bytes(value))?,
         };
@@ -210,7 +218,7 @@ natives! {
         let keys = there(env, keys)?;
         let keys = items(&keys)?;
         let db = part.open()?;
-        let found = match &part.keyspace {
+        let found = match part.keyspace()?.as_deref() {
             None => db.multi_get(&keys)?,
             Some(keyspace) => keyspace.multi_get(&keys)?,
         };
@@ -228,7 +236,7 @@ natives! {
         let part: &Part = object(part)?;
         let key = there(env, key)?;
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.contains_key(&*key)?,
             Some(keyspace) => keyspace.contains_key(&*key)?,
         })
@@ -242,7 +250,7 @@ natives! {
         let (start, end) = (env.whole(start)?, env.whole(end)?);
         let (start, end) = (start.as_deref(), end.as_deref());
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.compact_range(start, end)?,
             Some(keyspace) => keyspace.compact_range(start, end)?,
         })
@@ -252,7 +260,7 @@ natives! {
     fn Java_dev_esker_Native_sizeBytes(env, part: jlong) -> jlong, 0; {
         let part: &Part = object(part)?;
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.keyspace("default", &KeyspaceOptions::default())?.size_bytes()?,
             Some(keyspace) => keyspace.size_bytes()?,
         } as i64)
@@ -282,14 +290,15 @@ natives! {
             None => db.keyspace(&name, &options)?,
         };
         let (store, is_read_only) = (part.store.clone(), part.is_read_only);
-        Ok(give(Part { store, keyspace: Some(keyspace), is_read_only }))
+        let keyspace = Some(store.adopt(keyspace));
+        Ok(give(Part { store, keyspace, is_read_only }))
     }
 
     /// Removes all pairs of a keyspace.
     fn Java_dev_esker_Native_clear(env, part: jlong) -> (), (); {
         let part: &Part = object(part)?;
         let db = part.open()?;
-        Ok(match &part.keyspace {
+        Ok(match part.keyspace()?.as_deref() {
             None => db.keyspace("default", &KeyspaceOptions::default())?.clear()?,
             Some(keyspace) => keyspace.clear()?,
         })

@@ -47,7 +47,7 @@ natives! {
         let key = env.bytes(key, offset, len)?;
         let (db, snapshot) = (part.open()?, held.open()?);
         let options = ReadOptions::default().snapshot(&*snapshot);
-        let found = match &part.keyspace {
+        let found = match part.keyspace()?.as_deref() {
             None => db.read_with(&*key, &options, |value| env.give_bytes(value))?,
             Some(keyspace) => {
                 keyspace.get_with(&*key, &options)?.map(|value| env.give_bytes(&value))

@@ -77,7 +77,7 @@ natives! {
     ) -> jbyteArray, std::ptr::null_mut(); {
         let transaction = object::<Running>(transaction)?.open()?;
         let (part, key) = (object::<Part>(part)?, there(env, key)?);
-        let found = match (&part.keyspace, for_update) {
+        let found = match (part.keyspace()?.as_deref(), for_update) {
             (None, false) => transaction.get(&*key)?,
             (None, true) => transaction.get_for_update(&*key)?,
             (Some(keyspace), false) => transaction.get_in(keyspace, &*key)?,
@@ -94,7 +94,7 @@ natives! {
         let (part, key) = (object::<Part>(part)?, there(env, key)?);
         let value = env.whole(value)?;
         let value = value.as_deref().unwrap_or_default();
-        Ok(match (kind, &part.keyspace) {
+        Ok(match (kind, part.keyspace()?.as_deref()) {
             (0, None) => transaction.put(&*key, value)?,
             (0, Some(keyspace)) => transaction.put_in(keyspace, &*key, value)?,
             (1, None) => transaction.delete(&*key)?,

@@ -10,8 +10,9 @@
 //!    would wait for its own thread.
 
 use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use esker::{Db, ErrorKind, Result, internals};
+use esker::{Db, ErrorKind, Keyspace, Result, internals};
 
 use crate::calling::{self, Functions};
 use crate::closable::{self, Closable};
@@ -25,6 +26,8 @@ thread_local! {
 pub struct Handle {
     db: Closable<Db>,
     functions: Functions,
+    /// What was opened from the store, and would keep its threads and files after the close.
+    keyspaces: Mutex<Vec<Weak<Closable<Keyspace>>>>,
 }
 
 impl Handle {
@@ -35,7 +38,17 @@ impl Handle {
 
     /// Creates a handle to an open store. It refuses calls from within the store's `functions`.
     pub fn of(db: Db, functions: Functions) -> Handle {
-        Handle { db: Closable::new(db), functions }
+        Handle { db: Closable::new(db), functions, keyspaces: Mutex::default() }
+    }
+
+    /// Returns a keyspace of the store that ends with the store's close: what still refers to it
+    /// keeps no thread and no file of the store.
+    pub fn adopt(&self, keyspace: Keyspace) -> Arc<Closable<Keyspace>> {
+        let keyspace = Arc::new(Closable::new(keyspace));
+        let mut all = self.keyspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Arc::downgrade(&keyspace));
+        keyspace
     }
 
     /// Fails with `InvalidArgument` within the store's own comparator or filter.
@@ -90,7 +103,13 @@ impl Handle {
                 None,
             ));
         }
-        self.db.close().map_or(Ok(()), Db::close)
+        let closed = self.db.close().map_or(Ok(()), Db::close);
+        let all =
+            std::mem::take(&mut *self.keyspaces.lock().unwrap_or_else(PoisonError::into_inner));
+        for keyspace in all.iter().filter_map(Weak::upgrade) {
+            drop(keyspace.take());
+        }
+        closed
     }
 
     /// Closes the handle and leaks the store. For the child of a fork, which does not have the
@@ -106,6 +125,26 @@ pub type Opened = closable::Opened<Db>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn adopted_keyspaces_end_with_the_close() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path().join("db"), esker::Options::default()).unwrap();
+        let handle = Handle::new(db);
+        let of = |name: &str| {
+            let options = esker::KeyspaceOptions::default();
+            handle.adopt(handle.open().unwrap().keyspace(name, &options).unwrap())
+        };
+        let (kept, left) = (of("kept"), of("left"));
+        drop(left);
+        kept.open("closed").unwrap().put("key", "value").unwrap();
+        handle.close().unwrap();
+        assert!(kept.is_closed());
+        assert_eq!(handle.open().map(|_| ()).unwrap_err().kind(), ErrorKind::Closed);
+        // Nothing holds the store any more.
+        let again = Db::open(dir.path().join("db"), esker::Options::default()).unwrap();
+        assert_eq!(again.keyspaces(), ["default", "kept", "left"]);
+    }
 
     #[test]
     fn close_lets_running_calls_finish_and_refuses_later_ones() {

@@ -44,6 +44,47 @@ fn experiment_is_checked_run_reported_and_compared() {
 }
 
 #[test]
+fn rounds_of_a_program_are_run_reported_and_resumed() {
+    let dir = TestDir::new();
+    dir.file(
+        "round.sh",
+        "read -r request\ncase $request in *'\"threads\":2,'*) ;; *) exit 5 ;; esac\n\
+         echo '{\"about\": \"a made-up system\"}'\n\
+         echo '{\"phase\": \"first\", \"operations\": 500, \"seconds\": 0.5}'\n\
+         [ \"$1\" = broken ] && exit 7\n\
+         echo '{\"phase\": \"second\", \"operations\": 500, \"seconds\": 1, \"wrong\": 0}'\n",
+    );
+    let program =
+        |name: &str| format!("[programs.{name}]\ncommand = [\"sh\", \"round.sh\", \"{name}\"]\n");
+    let text = format!(
+        "title = \"Programs\"\nengines = [\"mine\", \"other\"]\nrepetitions = 2\n{}{}{}\
+         [[series]]\nname = \"both\"\nphases = [\"first\", \"second\"]\nentries = 500\n\
+         threads = 2\nunit = \"ops/s\"\nrows = \"phase\"\ncolumns = \"engine\"\n",
+        program("mine"),
+        program("other"),
+        program("broken"),
+    );
+    dir.file("programs.toml", &text);
+    let shown = dir.ok(&["lab", "run", "programs.toml", "--html", "page.html"]);
+    assert!(shown.contains("1000 (1.00"), "{shown}");
+    assert!(shown.contains("a made-up system") && !shown.contains("checksums"), "{shown}");
+    let page = std::fs::read_to_string(dir.path("page.html")).unwrap();
+    assert!(page.contains("A program runs the round") && !page.contains("Every read is compared"));
+    assert_eq!(dir.ok(&["lab", "report", "programs", "--form", "csv"]).lines().count(), 1 + 4);
+    let record = std::fs::read_dir(dir.path("bench/record")).unwrap().next().unwrap().unwrap();
+    let record = record.path().display().to_string();
+    let again = dir.run(&["lab", "run", "programs.toml", "--resume", &record]);
+    assert!(again.code == 0 && !again.err.contains("round 1 of"), "{}", again.err);
+    let broken = dir.run(&["lab", "run", "programs.toml", "--engines", "broken"]);
+    assert!(broken.code != 0 && broken.err.contains("exit status: 7"), "{}", broken.err);
+    dir.file("programs.toml", text.replace("threads = 2", "threads = 3"));
+    let none = dir.run(&["lab", "run", "programs.toml"]);
+    assert!(none.code != 0 && none.err.contains("no phase was reported"), "{}", none.err);
+    dir.file("programs.toml", text.replace("threads = 2", "steps = 2"));
+    dir.fails(&["lab", "check", "programs.toml"], 2, "steps is not for \"mine\"");
+}
+
+#[test]
 fn trend_shows_one_series_of_several_records() {
     let dir = TestDir::new();
     let text = TEXT.replace("repetitions = 1", "repetitions = 2");

@@ -20,11 +20,14 @@ import java.util.Locale;
  *
  * <p>The copy is extracted to a file named by the hash of its content, in the directory
  * {@code esker-native-USER} of {@code java.io.tmpdir} or in {@code -Desker.library.dir}. It is written
- * under another name and renamed into place. So several processes share one file, and a killed
- * process leaves at most one unnamed part, which the next one replaces.
+ * under another name and renamed into place. So several processes share one file. A process that is killed
+ * meanwhile leaves a file {@code *.PID.part}, which nothing reads. A second class loader of a process loads a
+ * hard link to the file, {@code 2-*}.
  */
 final class NativeLibrary {
     private static final String NAME = "esker_jni";
+    /** Class loaders of a process that may load the library; a server loads an application again and again. */
+    private static final int LOADERS_MAX = 1000;
 
     private NativeLibrary() {}
 
@@ -49,11 +52,42 @@ final class NativeLibrary {
                         + " in its jar (dev/esker/" + resource + "); build it there with"
                         + " scripts/java.sh jar, or name the file with -Desker.library.path");
             }
-            System.load(extract(in.readAllBytes(), file).toString());
+            loadOnce(extract(in.readAllBytes(), file));
         } catch (IOException failed) {
             throw new UncheckedIOException("Esker's native library cannot be extracted to "
                     + directory() + "; name another directory with -Desker.library.dir: "
                     + failed.getMessage(), failed);
+        }
+    }
+
+    /**
+     * Loads a file, or, if another class loader has loaded it, another name of the same file: Java allows each
+     * name to one class loader. All share the code and the data of the library, which refers to no class.
+     */
+    private static void loadOnce(Path file) throws IOException {
+        for (int loader = 1;; loader++) {
+            Path name = loader == 1 ? file : file.resolveSibling(loader + "-" + file.getFileName());
+            if (loader > 1 && !Files.exists(name)) {
+                try {
+                    Files.createLink(name, file);
+                } catch (java.nio.file.FileAlreadyExistsException other) {
+                    // Another process was faster.
+                }
+            } else if (loader > 1 && !Files.isSameFile(name, file)) {
+                // A link to a file that was damaged, and replaced since.
+                Path part = file.resolveSibling(name.getFileName() + "." + ProcessHandle.current().pid() + ".part");
+                Files.createLink(part, file);
+                Files.move(part, name, StandardCopyOption.ATOMIC_MOVE);
+            }
+            try {
+                System.load(name.toString());
+                return;
+            } catch (UnsatisfiedLinkError failed) {
+                boolean isTaken = failed.getMessage() != null && failed.getMessage().contains("already loaded");
+                if (!isTaken || loader == LOADERS_MAX) {
+                    throw failed;
+                }
+            }
         }
     }
 

@@ -346,6 +346,40 @@ class BasicsTest {
         }
     }
 
+    /** Counts the open files below a directory. */
+    private static long openFiles(Path below) throws Exception {
+        long count = 0;
+        try (var files = Files.list(Path.of("/proc/self/fd"))) {
+            for (Path file : (Iterable<Path>) files::iterator) {
+                try {
+                    count += Files.readSymbolicLink(file).startsWith(below) ? 1 : 0;
+                } catch (java.io.IOException closed) {
+                    // It was closed meanwhile.
+                }
+            }
+        }
+        return count;
+    }
+
+    @Test
+    void keyspacesOfClosedStoresKeepNoFiles() throws Exception {
+        List<Keyspace> kept = new ArrayList<>();
+        for (int number = 0; number < 10; number++) {
+            try (Esker db = Esker.open(dir.resolve("db" + number))) {
+                Keyspace keyspace = db.keyspace("words");
+                keyspace.put(b("a"), b("1"));
+                kept.add(keyspace);
+                assertTrue(openFiles(dir.toRealPath()) > 0);
+            }
+        }
+        for (int tries = 0; openFiles(dir.toRealPath()) > 0 && tries < 1000; tries++) {
+            Thread.sleep(10);
+        }
+        assertEquals(0, openFiles(dir.toRealPath()));
+        EskerException closed = assertThrows(EskerException.class, () -> kept.get(0).get(b("a")));
+        assertEquals(ErrorKind.CLOSED, closed.kind());
+    }
+
     @Test
     void leaksAreFreedAndCounted() throws InterruptedException {
         long before = Leaks.count();

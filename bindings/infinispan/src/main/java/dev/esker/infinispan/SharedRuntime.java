@@ -27,6 +27,9 @@ final class SharedRuntime {
             for (String name : properties.stringPropertyNames()) {
                 if (name.startsWith(OPTION_PREFIX)) {
                     options.set(name.substring(OPTION_PREFIX.length()), properties.getProperty(name));
+                } else if (!name.equals(MEMORY_BYTES)) {
+                    throw new CacheConfigurationException("the store has no property " + name + "; there are "
+                            + MEMORY_BYTES + " and " + OPTION_PREFIX + "NAME");
                 }
             }
             return options;

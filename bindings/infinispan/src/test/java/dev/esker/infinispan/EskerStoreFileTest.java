@@ -2,6 +2,8 @@ package dev.esker.infinispan;
 
 import static org.testng.AssertJUnit.assertEquals;
 
+import java.util.Properties;
+import org.infinispan.commons.CacheConfigurationException;
 import org.infinispan.commons.dataconversion.MediaType;
 import org.infinispan.configuration.cache.Configuration;
 import org.infinispan.configuration.parsing.ParserRegistry;
@@ -14,6 +16,18 @@ public class EskerStoreFileTest {
         Configuration cache = new ParserRegistry().parse(text, MediaType.APPLICATION_XML)
                 .getNamedConfigurationBuilders().get("words").build();
         return (EskerStoreConfiguration) cache.persistence().stores().get(0);
+    }
+
+    public void testUnknownPropertyIsRefused() {
+        Properties properties = new Properties();
+        properties.setProperty("memory.byte", "67108864");
+        try {
+            SharedRuntime.acquire(properties);
+        } catch (CacheConfigurationException refused) {
+            assertEquals(refused.getMessage(), true, refused.getMessage().contains("memory.byte;"));
+            return;
+        }
+        throw new AssertionError("the property was accepted");
     }
 
     public void testReadAndWrite() {

@@ -3,6 +3,7 @@ package dev.esker.kafka.streams;
 import dev.esker.Options;
 import dev.esker.Runtime;
 import java.util.Map;
+import org.apache.kafka.common.config.ConfigException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -18,6 +19,7 @@ public final class EskerConfig {
     /** What follows this prefix is an option of each store, as {@code esker.option.compression}. */
     public static final String OPTION_PREFIX = "esker.option.";
 
+    private static final String PREFIX = "esker.";
     private static final Logger LOG = LoggerFactory.getLogger(EskerConfig.class);
     private static final long MEMORY_BYTES_DEFAULT = 256L << 20;
 
@@ -48,6 +50,10 @@ public final class EskerConfig {
             configs.forEach((name, value) -> {
                 if (name.startsWith(OPTION_PREFIX) && value != null) {
                     options.set(name.substring(OPTION_PREFIX.length()), value);
+                } else if (name.startsWith(PREFIX) && !name.equals(MEMORY_BYTES) && !name.equals(THREADS_MAX)
+                        && !name.startsWith(OPTION_PREFIX)) {
+                    throw new ConfigException(name, value, "there is no such setting; there are " + MEMORY_BYTES + ", "
+                            + THREADS_MAX + " and " + OPTION_PREFIX + "NAME");
                 }
             });
             return options;
@@ -73,7 +79,7 @@ public final class EskerConfig {
         try {
             return value instanceof Number number ? number.longValue() : Long.parseLong(value.toString().trim());
         } catch (NumberFormatException bad) {
-            throw new org.apache.kafka.common.config.ConfigException(name, value, "a number of bytes or threads");
+            throw new ConfigException(name, value, "a number of bytes or threads");
         }
     }
 }

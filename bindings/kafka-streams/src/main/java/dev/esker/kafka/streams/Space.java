@@ -85,6 +85,24 @@ final class Space {
         return open(name, context, Transactions.changelogOf(name, context));
     }
 
+    /**
+     * Refuses a task's directory with offsets that are not of this store. Kafka up to 4.2 keeps them in a file of
+     * the task, and 4.3 commits them to whichever store has the changelog now: a store without those records
+     * would never restore them.
+     */
+    private static void refuseForeignOffsets(File task, String name, Path path) {
+        File rocksdb = new File(new File(task, "rocksdb"), name);
+        // Windows and sessions have their segments in a directory of the store.
+        File segments = new File(task, name);
+        boolean isForeign = rocksdb.exists() || segments.exists() || !Files.exists(path);
+        if (new File(task, ".checkpoint").exists() && isForeign) {
+            throw new ProcessorStateException("The directory " + task + " was written by another store than Esker's, with"
+                    + " Kafka 4.2 or older: its file .checkpoint has offsets of records that the store " + name
+                    + " does not have. Stop the application and delete " + task
+                    + "; Kafka restores the task from its changelogs then");
+        }
+    }
+
     /** Opens the store of a task with this changelog, which may be null. */
     static Space open(String name, StateStoreContext context, TopicPartition changelog) {
         Map<String, Object> configs = context.appConfigs();
@@ -93,6 +111,7 @@ final class Space {
         boolean isExactlyOnce = !isGlobal && "exactly_once_v2".equals(configs.get("processing.guarantee"));
         boolean isTransactional = isExactlyOnce && Transactions.isReported(configs);
         Path path = new File(new File(context.stateDir(), "esker"), name).toPath();
+        refuseForeignOffsets(context.stateDir(), name, path);
         Options options = EskerConfig.acquire(configs);
         Esker db = null;
         try {

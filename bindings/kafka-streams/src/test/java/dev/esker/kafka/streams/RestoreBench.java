@@ -37,7 +37,7 @@ public class RestoreBench {
     private static final int BATCH = 1000;
     private static final int ROUNDS = 3;
     private static final int WARM_OPENS = 200;
-    private static final int OPENS = 1000;
+    private static final String OPENS = "1000";
     private static final int ITERATORS = 1_000_000;
 
     @TempDir
@@ -54,14 +54,15 @@ public class RestoreBench {
 
     @Test
     void memoryOverManyOpens() throws Exception {
-        run("opens", "esker", "0", 0);
-        run("opens", "rocksdb", "0", 0);
+        run("opens", "esker", OPENS, 0);
+        run("opens", "rocksdb", OPENS, 0);
     }
 
     private void run(String what, String engine, String records, int round) throws Exception {
         Path own = Files.createDirectory(dir.resolve(what + engine + round));
+        // The heap has one size and is touched at once, so that what grows is outside of it.
         Process process = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-Xmx512m", "-cp", System.getProperty("java.class.path"), RestoreBench.class.getName(), what, engine,
+                "-Xms256m", "-Xmx256m", "-XX:+AlwaysPreTouch", "-cp", System.getProperty("java.class.path"), RestoreBench.class.getName(), what, engine,
                 records, own.toString()).redirectErrorStream(true).start();
         String text = new String(process.getInputStream().readAllBytes());
         assertEquals(0, process.waitFor(), text);
@@ -84,7 +85,7 @@ public class RestoreBench {
         if (arguments[0].equals("restore")) {
             restore(arguments[1], Integer.parseInt(arguments[2]), directory);
         } else {
-            opens(arguments[1], directory);
+            opens(arguments[1], Integer.parseInt(arguments[2]), directory);
         }
     }
 
@@ -141,9 +142,9 @@ public class RestoreBench {
     }
 
     /** Opens and closes a store often, then one with many iterators, and compares the resident memory. */
-    private static void opens(String engine, File directory) throws IOException {
+    private static void opens(String engine, int opens, File directory) throws IOException {
         long before = 0;
-        for (int open = 0; open < WARM_OPENS + OPENS; open++) {
+        for (int open = 0; open < WARM_OPENS + opens; open++) {
             if (open == WARM_OPENS) {
                 before = residentKib();
             }
@@ -159,13 +160,13 @@ public class RestoreBench {
         long beforeIterators = residentKib();
         iterate(store, ITERATORS);
         System.out.printf(Locale.ROOT, "bench: %s: %d opens: %+d KiB; %d iterators: %+d KiB; resident %d MiB%n", engine,
-                OPENS, afterOpens - before, ITERATORS, residentKib() - beforeIterators, residentKib() >> 10);
+                opens, afterOpens - before, ITERATORS, residentKib() - beforeIterators, residentKib() >> 10);
         store.close();
     }
 
     private static void iterate(KeyValueStore<Bytes, byte[]> store, int count) {
         for (int at = 0; at < count; at++) {
-            try (KeyValueIterator<Bytes, byte[]> some = store.range(Bytes.wrap(key(at % OPENS)), null)) {
+            try (KeyValueIterator<Bytes, byte[]> some = store.range(Bytes.wrap(key(at % WARM_OPENS)), null)) {
                 some.hasNext();
             }
         }

@@ -18,6 +18,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
 import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.query.FailureReason;
@@ -77,6 +78,44 @@ class TransactionsTest {
                 }
             }
         }
+    }
+
+    @Test
+    void offsetsOfAnotherStoreAreRefused() throws Exception {
+        File task = new File(dir, "task");
+        java.nio.file.Files.createDirectories(task.toPath());
+        File checkpoint = new File(task, ".checkpoint");
+        java.nio.file.Files.writeString(checkpoint.toPath(), "0\n1\ntest-store-changelog 0 41\n");
+        String message = assertThrows(ProcessorStateException.class, () -> open(new TestContext(task))).getMessage();
+        assertTrue(message.contains(task.getPath()) && message.contains("delete"), message);
+        assertTrue(checkpoint.delete());
+        EskerKeyValueStore store = open(new TestContext(task));
+        store.put(bytes("a"), "1".getBytes());
+        store.close();
+        // Kafka writes the file for a downgrade: the offsets are those of this store then.
+        java.nio.file.Files.writeString(checkpoint.toPath(), "0\n1\ntest-store-changelog 0 41\n");
+        store = open(new TestContext(task));
+        assertEquals("1", get(store, "a"));
+        store.close();
+        for (String other : List.of("rocksdb/store", "store")) {
+            File directory = new File(task, other);
+            java.nio.file.Files.createDirectories(directory.toPath());
+            assertThrows(ProcessorStateException.class, () -> open(new TestContext(task)), other);
+            assertTrue(directory.delete());
+        }
+    }
+
+    @Test
+    void settingsThatDoNotExistAreRefused() {
+        for (String name : List.of("esker.memory.byte", "esker.option.nope")) {
+            TestContext context = new TestContext(new File(dir, "task"));
+            context.configs.put(name, "7");
+            RuntimeException refused = assertThrows(RuntimeException.class, () -> open(context), name);
+            String text = refused.getMessage() + ": " + refused.getCause();
+            assertTrue(text.contains(name.substring(name.lastIndexOf('.') + 1)), text);
+        }
+        EskerKeyValueStore store = open(new TestContext(new File(dir, "task")));
+        store.close();
     }
 
     @Test

@@ -101,15 +101,7 @@ pub fn run(
             record.warnings.push(warning);
         }
     }
-    for engine in record.engines.iter().filter(|engine| engine.error.is_some()) {
-        print_message(
-            messages,
-            &format!("{}: {}", engine.name, engine.error.as_deref().unwrap_or_default()),
-        );
-    }
-    for warning in &record.warnings {
-        print_message(messages, &format!("warning: {warning}"));
-    }
+    print_problems(&record, messages);
     // A program has costs of its own.
     if !experiment.file.series.iter().all(|series| run_all(&experiment.file, series.get_ref())) {
         record.harness_nanos_per_op = Some(harness(messages));
@@ -146,6 +138,19 @@ pub fn run(
         || record.samples.is_empty()
         || record.samples.iter().any(|s| s.sample.failed());
     Ok(LabOutcome { record, record_path, failed })
+}
+
+/// Prints why engines cannot run, and the warnings so far.
+fn print_problems(record: &LabRecord, messages: &mut dyn Write) {
+    for engine in record.engines.iter().filter(|engine| engine.error.is_some()) {
+        print_message(
+            messages,
+            &format!("{}: {}", engine.name, engine.error.as_deref().unwrap_or_default()),
+        );
+    }
+    for warning in &record.warnings {
+        print_message(messages, &format!("warning: {warning}"));
+    }
 }
 
 /// Returns the problems with rows of the file that provides the series' records. An unreadable file

@@ -12,12 +12,9 @@ shim=$(realpath -m "${CARGO_TARGET_DIR:-target}")/shim
 rounds=${ROUNDS:-3}
 # Above height 431, regtest requires transactions that this script does not create.
 blocks=${BLOCKS:-400}
-place=$(mktemp -d)
 running=""
 watch=""
 mode=table
-trap 'stop; [ -z "$watch" ] || kill "$watch" 2>/dev/null || true; rm -rf "${place:?}"/*; [ $mode = round ] || rmdir "$place"' EXIT
-trap 'exit 143' TERM
 rows=()
 if [ $# = 2 ] && [ "$1" = round ]; then
     mode=round
@@ -38,6 +35,9 @@ stop() {
         running=""
     fi
 }
+place=$(mktemp -d)
+trap 'stop; [ -z "$watch" ] || kill "$watch" 2>/dev/null || true; rm -rf "${place:?}"/*; [ $mode = round ] || rmdir "$place"' EXIT
+trap 'exit 143' TERM
 # Prints the library path of an engine: Esker's library, or none, so that the installed one is used.
 library() { if [ "$1" = esker ]; then echo "$shim"; else echo /nonexistent; fi; }
 check_library() {

@@ -386,8 +386,12 @@ mod tests {
 
     #[test]
     fn a_program_that_is_silent_is_ended() {
-        let (_, samples) = round(&format!("{LOAD}; cat >/dev/null"), 1).expect("a round");
-        assert!(samples[1].error.is_some() && samples[0].error.is_none());
+        // On a busy machine the time may be over before its first phase.
+        let why = match round(&format!("{LOAD}; cat >/dev/null"), 1) {
+            Ok((_, samples)) => samples[1].error.clone().unwrap_or_default(),
+            Err(error) => error.to_string(),
+        };
+        assert!(why.contains("longer than timeout_s, 1 s"), "{why}");
     }
 
     #[test]

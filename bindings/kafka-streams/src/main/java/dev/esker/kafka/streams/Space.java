@@ -90,13 +90,12 @@ final class Space {
      * the task, and 4.3 commits them to whichever store has the changelog now: a store without those records
      * would never restore them.
      */
-    private static void refuseForeignOffsets(File task, String name, Path path) {
+    private static void refuseForeignOffsets(File task, String name) {
         File rocksdb = new File(new File(task, "rocksdb"), name);
         // Windows and sessions have their segments in a directory of the store.
         File segments = new File(task, name);
-        boolean isForeign = rocksdb.exists() || segments.exists() || !Files.exists(path);
-        if (new File(task, ".checkpoint").exists() && isForeign) {
-            throw new ProcessorStateException("The directory " + task + " was written by another store than Esker's, with"
+        if (new File(task, ".checkpoint").exists() && (rocksdb.exists() || segments.exists())) {
+            throw new ProcessorStateException("The directory " + task + " was written by RocksDB's store, with"
                     + " Kafka 4.2 or older: its file .checkpoint has offsets of records that the store " + name
                     + " does not have. Stop the application and delete " + task
                     + "; Kafka restores the task from its changelogs then");
@@ -111,7 +110,7 @@ final class Space {
         boolean isExactlyOnce = !isGlobal && "exactly_once_v2".equals(configs.get("processing.guarantee"));
         boolean isTransactional = isExactlyOnce && Transactions.isReported(configs);
         Path path = new File(new File(context.stateDir(), "esker"), name).toPath();
-        refuseForeignOffsets(context.stateDir(), name, path);
+        refuseForeignOffsets(context.stateDir(), name);
         Options options = EskerConfig.acquire(configs);
         Esker db = null;
         try {

@@ -85,10 +85,6 @@ class TransactionsTest {
         File task = new File(dir, "task");
         java.nio.file.Files.createDirectories(task.toPath());
         File checkpoint = new File(task, ".checkpoint");
-        java.nio.file.Files.writeString(checkpoint.toPath(), "0\n1\ntest-store-changelog 0 41\n");
-        String message = assertThrows(ProcessorStateException.class, () -> open(new TestContext(task))).getMessage();
-        assertTrue(message.contains(task.getPath()) && message.contains("delete"), message);
-        assertTrue(checkpoint.delete());
         EskerKeyValueStore store = open(new TestContext(task));
         store.put(bytes("a"), "1".getBytes());
         store.close();
@@ -100,7 +96,9 @@ class TransactionsTest {
         for (String other : List.of("rocksdb/store", "store")) {
             File directory = new File(task, other);
             java.nio.file.Files.createDirectories(directory.toPath());
-            assertThrows(ProcessorStateException.class, () -> open(new TestContext(task)), other);
+            String message = assertThrows(ProcessorStateException.class, () -> open(new TestContext(task)), other)
+                    .getMessage();
+            assertTrue(message.contains(task.getPath()) && message.contains("delete"), message);
             assertTrue(directory.delete());
         }
     }

@@ -11,6 +11,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${CARGO_TARGET_DIR:-target}")/jvm
 
+. scripts/jars.sh
+
 fail() {
     echo "distributed: $*" >&2
     exit 1
@@ -27,16 +29,11 @@ fresh() {
 }
 
 build() {
-    local name=$1 lib=$out/$1-demo-lib classes=$out/$1-demo-classes pom=bindings/$1/demo/pom.xml begun
+    local name=$1 lib=$out/$1-demo-lib classes=$out/$1-demo-classes begun
     fresh "$name" && return
     JAVA=must scripts/java.sh classes </dev/null
     begun=$(mktemp)
-    if [ ! "$lib/complete" -nt "$pom" ]; then
-        rm -rf "$lib"
-        mvn -q -B -f "$pom" dependency:copy-dependencies -DoutputDirectory="$lib" >&2 </dev/null ||
-            fail "Maven could not fetch what $pom names"
-        touch "$lib/complete"
-    fi
+    jars_of "bindings/$name/demo/pom.xml" "$lib"
     rm -rf "$classes"
     mkdir -p "$classes"
     # Some libraries name annotations that are not among them.

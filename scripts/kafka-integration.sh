@@ -10,11 +10,8 @@ out=$(realpath "$1")
 module=bindings/kafka-streams
 lib=$out/kafka-integration-lib
 shadow=$out/kafka-integration-shadow
-if [ ! "$lib/complete" -nt "$module/integration/pom.xml" ]; then
-    rm -rf "$lib"
-    mvn -q -B -f "$module/integration/pom.xml" dependency:copy-dependencies -DoutputDirectory="$lib" >&2
-    touch "$lib/complete"
-fi
+. scripts/jars.sh
+jars_of "$module/integration/pom.xml" "$lib"
 ours=$out/esker/classes:$out/esker-kafka-streams/classes
 rm -rf "$shadow"
 mkdir -p "$shadow"

@@ -24,4 +24,9 @@ public record Request(
         @JsonProperty(required = true) long operations,
         @JsonProperty(required = true) int threads,
         @JsonProperty(required = true) String directory,
-        @JsonProperty(required = true) Map<String, String> properties) {}
+        @JsonProperty(required = true) Map<String, String> properties) {
+    /** Returns the store: what follows the last hyphen of the engine's name. */
+    public String store() {
+        return engine.substring(engine.lastIndexOf('-') + 1);
+    }
+}

@@ -126,8 +126,7 @@ public final class Round {
         if (before == 0) {
             throw new IllegalArgumentException(phase + " needs a load before it");
         }
-        Properties properties =
-                Workloads.of(letter, request, before, operations);
+        Properties properties = Workloads.of(letter, request, before, operations);
         properties.setProperty("insertcount", Long.toString(before));
         Measurements.setProperties(properties);
         Calls calls = new Calls();
@@ -162,8 +161,9 @@ public final class Round {
         place.settle();
         double seconds = calls.seconds();
         records = isLoad ? request.entries() : records + calls.good("INSERT");
-        Map<String, Object> line = line(calls, clients.stream().mapToLong(ClientThread::getOpsDone).sum(), seconds);
-        String error = error(calls, clients.stream().mapToLong(ClientThread::getOpsDone).sum(), operations,
+        long ran = clients.stream().mapToLong(ClientThread::getOpsDone).sum();
+        Map<String, Object> line = line(calls, ran, seconds);
+        String error = error(calls, ran, operations,
                 isLoad || place.findsOwnWrites() || !Workloads.inserts(letter));
         if (error != null) {
             line.put("error", error);
@@ -244,10 +244,7 @@ public final class Round {
     private long peakMemory() throws IOException {
         long kib = 0;
         for (long process : place.processes()) {
-            try (Stream<String> lines = Files.lines(Path.of("/proc/" + process + "/status"))) {
-                kib += lines.filter(line -> line.startsWith("VmHWM:"))
-                        .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", ""))).sum();
-            }
+            kib += Processes.kib(process, "VmHWM");
         }
         return kib * 1024;
     }

@@ -1,5 +1,6 @@
 package dev.esker.infinispan.demo;
 
+import dev.esker.ycsb.Processes;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,7 +27,7 @@ public final class ClusterDemo {
     private ClusterDemo(String store, Path directory) throws IOException {
         this.store = store;
         this.directory = Files.createDirectories(directory);
-        this.ports = Ports.free(NODES);
+        this.ports = Processes.freePorts(NODES);
     }
 
     /** Runs the demonstration for each store; exit code 1 if something was lost or came back. */
@@ -103,11 +104,7 @@ public final class ClusterDemo {
     private String resident() throws IOException {
         List<String> all = new ArrayList<>();
         for (NodeProcess node : nodes) {
-            for (String line : Files.readAllLines(Path.of("/proc/" + node.pid() + "/status"))) {
-                if (line.startsWith("VmRSS:")) {
-                    all.add(Long.toString(Long.parseLong(line.replaceAll("\\D", "")) >> 10));
-                }
-            }
+            all.add(Long.toString(Processes.kib(node.pid(), "VmRSS") >> 10));
         }
         return String.join(", ", all);
     }

@@ -1,22 +1,17 @@
 package dev.esker.infinispan.demo;
 
 import dev.esker.ycsb.Place;
+import dev.esker.ycsb.Processes;
 import dev.esker.ycsb.Request;
 import dev.esker.ycsb.Round;
-import dev.esker.ycsb.Row;
+import dev.esker.ycsb.RowClient;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.Set;
-import java.util.Vector;
 import org.infinispan.Cache;
 import org.infinispan.commons.util.Version;
 import org.infinispan.context.Flag;
-import site.ycsb.ByteIterator;
 import site.ycsb.DB;
-import site.ycsb.Status;
 
 /**
  * YCSB through a cluster of three nodes: this process is one of them, and has the client threads. Each node
@@ -32,10 +27,10 @@ public final class ClusterRound implements Place {
     private final List<NodeProcess> others = new ArrayList<>();
 
     private ClusterRound(Request request) throws Exception {
-        store = request.engine().substring(request.engine().lastIndexOf('-') + 1);
+        store = request.store();
         kept = store.equals("memory") ? 0 : Math.max(request.entries() / KEPT_SHARE, 100);
         Path directory = Path.of(request.directory());
-        List<Integer> ports = Ports.free(NODES);
+        List<Integer> ports = Processes.freePorts(NODES);
         for (String property : NodeProcess.properties(0, ports)) {
             String[] parts = property.split("=");
             System.setProperty(parts[0], parts[1]);
@@ -96,7 +91,7 @@ public final class ClusterRound implements Place {
     }
 
     /** YCSB's calls as calls of a cache. */
-    private static final class Client extends DB {
+    private static final class Client extends RowClient {
         private final Cache<String, byte[]> cache;
         private final Cache<String, byte[]> writes;
 
@@ -107,36 +102,13 @@ public final class ClusterRound implements Place {
         }
 
         @Override
-        public Status read(String table, String key, Set<String> fields, Map<String, ByteIterator> result) {
-            byte[] row = cache.get(key);
-            if (row == null) {
-                return Status.NOT_FOUND;
-            }
-            Row.unpack(row, fields, result);
-            return Status.OK;
+        protected byte[] get(String key) {
+            return cache.get(key);
         }
 
         @Override
-        public Status insert(String table, String key, Map<String, ByteIterator> values) {
-            writes.put(key, Row.pack(values));
-            return Status.OK;
-        }
-
-        @Override
-        public Status update(String table, String key, Map<String, ByteIterator> values) {
-            return insert(table, key, values);
-        }
-
-        @Override
-        public Status delete(String table, String key) {
-            writes.remove(key);
-            return Status.OK;
-        }
-
-        @Override
-        public Status scan(String table, String key, int count, Set<String> fields,
-                Vector<HashMap<String, ByteIterator>> result) {
-            return Status.NOT_IMPLEMENTED;
+        protected void put(String key, byte[] row) {
+            writes.put(key, row);
         }
     }
 }

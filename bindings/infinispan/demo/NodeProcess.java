@@ -1,5 +1,6 @@
 package dev.esker.infinispan.demo;
 
+import dev.esker.ycsb.Processes;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
@@ -7,7 +8,6 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -27,10 +27,8 @@ final class NodeProcess implements AutoCloseable {
             throws IOException {
         name = "node " + (number + 1);
         log = directory.resolve("node-" + (number + 1) + ".log").toFile();
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-Xmx" + System.getProperty("esker.heap", "512m"), "-cp", System.getProperty("java.class.path"),
-                "-Djava.net.preferIPv4Stack=true"));
+        List<String> command = Processes.java(System.getProperty("esker.heap", "512m"));
+        command.add("-Djava.net.preferIPv4Stack=true");
         properties(number, ports).forEach(property -> command.add("-D" + property));
         command.addAll(List.of(Node.class.getName(), store, directory.resolve("node-" + (number + 1)).toString(),
                 Long.toString(kept), Boolean.toString(purges)));

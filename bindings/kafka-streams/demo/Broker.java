@@ -1,13 +1,12 @@
 package dev.esker.kafka.streams.demo;
 
+import dev.esker.ycsb.Processes;
 import java.io.File;
 import java.io.IOException;
 import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
@@ -19,9 +18,10 @@ final class Broker implements AutoCloseable {
 
     Broker(Path directory) throws IOException, InterruptedException {
         this.directory = Files.createDirectories(directory);
-        port = free();
+        List<Integer> ports = Processes.freePorts(2);
+        port = ports.get(0);
+        int controller = ports.get(1);
         Path properties = directory.resolve("broker.properties");
-        int controller = free();
         Files.writeString(properties, String.join("\n",
                 "process.roles=broker,controller", "node.id=1", "controller.quorum.voters=1@127.0.0.1:" + controller,
                 "listeners=PLAINTEXT://127.0.0.1:" + port + ",CONTROLLER://127.0.0.1:" + controller,
@@ -42,20 +42,12 @@ final class Broker implements AutoCloseable {
         }
     }
 
-    private static int free() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
-        }
-    }
-
     private File log() {
         return directory.resolve("broker.log").toFile();
     }
 
     private Process java(String... arguments) throws IOException {
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xmx1g", "-cp",
-                System.getProperty("java.class.path")));
+        List<String> command = Processes.java("1g");
         command.addAll(List.of(arguments));
         ProcessBuilder.Redirect output = ProcessBuilder.Redirect.appendTo(log());
         return new ProcessBuilder(command).redirectOutput(output).redirectError(output).start();

@@ -1,10 +1,10 @@
+import dev.esker.ycsb.Processes;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -77,10 +77,9 @@ public class KillDemo {
     /** Runs the application once. Kills it after a time, or, if that is endless, when all is counted. */
     private static boolean run(String store, Path place, int start, long patienceMs, boolean isLast)
             throws Exception {
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xmx512m", "-cp",
-                System.getProperty("java.class.path"), "-Drecords=" + RECORDS, "-Dkeys=" + KEYS, "KillDemo",
-                "count", store, place.resolve(store).toString()));
+        List<String> command = Processes.java("512m");
+        command.addAll(List.of("-Drecords=" + RECORDS, "-Dkeys=" + KEYS, "KillDemo", "count", store,
+                place.resolve(store).toString()));
         Process victim = new ProcessBuilder(command)
                 .redirectError(new File(place.toFile(), store + ".log")).start();
         boolean killsWhenDone = patienceMs == Long.MAX_VALUE;

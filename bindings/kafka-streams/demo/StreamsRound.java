@@ -4,6 +4,7 @@ import dev.esker.ycsb.Place;
 import dev.esker.ycsb.Request;
 import dev.esker.ycsb.Round;
 import dev.esker.ycsb.Row;
+import dev.esker.ycsb.RowClient;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -34,6 +35,7 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.KeyValueIterator;
@@ -62,7 +64,7 @@ public final class StreamsRound implements Place {
     private final AtomicReference<Exception> failure = new AtomicReference<>();
 
     private StreamsRound(Request request) throws Exception {
-        store = request.engine().substring(request.engine().lastIndexOf('-') + 1);
+        store = request.store();
         directory = Path.of(request.directory());
         broker = new Broker(directory.resolve("broker"));
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", broker.address()))) {
@@ -79,8 +81,7 @@ public final class StreamsRound implements Place {
         streams = new KafkaStreams(builder.build(properties), properties);
         streams.setUncaughtExceptionHandler(failed -> {
             failure.compareAndSet(null, new Exception(failed));
-            return org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse
-                    .SHUTDOWN_CLIENT;
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         streams.start();
         while (streams.state() != KafkaStreams.State.RUNNING) {
@@ -182,41 +183,25 @@ public final class StreamsRound implements Place {
     }
 
     /** YCSB's calls as records of the topic, and as questions to the store. */
-    private final class Client extends DB {
+    private final class Client extends RowClient {
         private final List<ReadOnlyKeyValueStore<String, byte[]>> parts =
                 IntStream.range(0, PARTITIONS).mapToObj(StreamsRound.this::of).toList();
 
         @Override
-        public Status read(String table, String key, Set<String> fields, Map<String, ByteIterator> result) {
+        protected byte[] get(String key) {
             // As the producer chooses the partition of a record with a key.
             byte[] bytes = key.getBytes(StandardCharsets.UTF_8);
-            byte[] row = parts.get(Utils.toPositive(Utils.murmur2(bytes)) % PARTITIONS).get(key);
-            if (row == null) {
-                return Status.NOT_FOUND;
-            }
-            Row.unpack(row, fields, result);
-            return Status.OK;
+            return parts.get(Utils.toPositive(Utils.murmur2(bytes)) % PARTITIONS).get(key);
         }
 
         @Override
-        public Status insert(String table, String key, Map<String, ByteIterator> values) {
+        protected void put(String key, byte[] row) {
             sent.incrementAndGet();
-            producer.send(new ProducerRecord<>(TOPIC, key, Row.pack(values)), (where, failed) -> {
+            producer.send(new ProducerRecord<>(TOPIC, key, row), (where, failed) -> {
                 if (failed != null) {
                     failure.compareAndSet(null, failed);
                 }
             });
-            return Status.OK;
-        }
-
-        @Override
-        public Status update(String table, String key, Map<String, ByteIterator> values) {
-            return insert(table, key, values);
-        }
-
-        @Override
-        public Status delete(String table, String key) {
-            return Status.NOT_IMPLEMENTED;
         }
 
         /** Reads from a key on, in the order of the keys over all partitions. */

@@ -68,11 +68,11 @@ pub struct ProgramLine {
     pub found: Option<u64>,
     /// Reads whose value was not the one written.
     pub wrong: u64,
-    /// Latencies of all calls.
+    /// Latencies of all operations.
     pub latency: Option<LatencySummary>,
-    /// Latencies of each kind of call.
+    /// Latencies of each kind of operation.
     pub kinds: Vec<KindSample>,
-    /// Calls that ended in each tenth of a second.
+    /// Operations that ended in each tenth of a second.
     pub tenths: Vec<u32>,
     /// Greatest resident memory of its processes together, in bytes.
     pub peak_memory_bytes: Option<u64>,
@@ -202,7 +202,7 @@ enum Output {
     End,
 }
 
-/// A running program, which is ended when this is dropped.
+/// A running program.
 struct Running {
     child: Child,
     output: Receiver<Output>,
@@ -215,6 +215,8 @@ impl Running {
         let (first, rest) = command
             .split_first()
             .ok_or_else(|| LabError::usage(format!("the command of {} is empty", program.name)))?;
+        let mut line = serde_json::to_vec(request).map_err(|e| LabError::engine(e.to_string()))?;
+        line.push(b'\n');
         let mut child = Command::new(first)
             .args(rest)
             .stdin(Stdio::piped())
@@ -234,9 +236,6 @@ impl Running {
         pass(child.stderr.take(), sender, Output::Message, None);
         let deadline = Instant::now() + Duration::from_secs(*program.file.timeout_s.get_ref());
         if let Some(input) = &mut child.stdin {
-            let mut line =
-                serde_json::to_vec(request).map_err(|e| LabError::engine(e.to_string()))?;
-            line.push(b'\n');
             // A program that ended early is known by its missing lines.
             let _ = input.write_all(&line).and_then(|()| input.flush());
         }
@@ -298,14 +297,6 @@ impl Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
         ended
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.end();
-        }
     }
 }
 

@@ -114,7 +114,7 @@ impl Program {
         reported.retain(|line| line.phase.is_some());
         let why = problem.unwrap_or_else(|| format!("the program {ended} before this phase"));
         if reported.is_empty() {
-            return Err(LabError::engine(format!("{}: no phase was reported: {why}", self.name)));
+            return Err(LabError::engine(format!("no phase was reported: {why}")));
         }
         let mut samples: Vec<TaskSample> = Vec::new();
         for (position, phase) in request.phases.iter().enumerate() {
@@ -227,8 +227,7 @@ impl Running {
             .spawn()
             .map_err(|e| {
                 LabError::engine(format!(
-                    "{}: cannot start {first} (a relative path is from the current directory): {e}",
-                    program.name
+                    "cannot start {first} (a relative path is from the current directory): {e}"
                 ))
             })?;
         let (sender, output) = channel();

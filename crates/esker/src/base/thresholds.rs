@@ -40,8 +40,11 @@ pub struct Thresholds {
     /// Time without a write after which a store is at rest, in ms. Ships as 2,000.
     pub rest_wait_ms: u64,
     /// Maximum share of the time for which tasks of the machine waited for a processor or a device
-    /// lately, in percent, at which a rest begins. Ships as 50.
+    /// lately, in percent, at which a rest begins; and for a processor, at which it goes on. Ships
+    /// as 50.
     pub rest_pressure_max_percent: u32,
+    /// Directory in which the system tells for how much time tasks waited. Ships as `/proc/pressure`.
+    pub pressure_dir: &'static str,
     /// Bytes of tables from which on the space of a tree is bounded. Ships as 1 MiB, because smaller
     /// trees cost nothing.
     pub space_bytes_min: u64,
@@ -68,6 +71,7 @@ impl Default for Thresholds {
             moves_without_batch: 8,
             rest_wait_ms: 2_000,
             rest_pressure_max_percent: 50,
+            pressure_dir: "/proc/pressure",
             space_bytes_min: 1 << 20,
             streamed_put_bytes_max: 512 << 10,
             newest_format: FormatVersion::NEWEST,
@@ -91,6 +95,7 @@ impl Thresholds {
             moves_without_batch: 1,
             rest_wait_ms: 5,
             rest_pressure_max_percent: 100,
+            pressure_dir: "/proc/pressure",
             space_bytes_min: 0,
             streamed_put_bytes_max: 100,
             newest_format: FormatVersion::NEWEST,

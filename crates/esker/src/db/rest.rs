@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! * A rest begins only while no flush and no compaction runs or is due, and while the pressure on
-//!   processors and devices is low. Its compactions stop for a write, a flush, a caller that compacts
+//!   processors and devices is low. It pauses between two compactions while the pressure on processors
+//!   is not: that on devices may be its own. Its compactions stop for a write, a flush, a caller that compacts
 //!   or needs space, and the close. What a stopped compaction has written is lost.
 //! * Rest compactions write no more than their allowance ([`super::rest_state`]).
 //! * An idle store that has finished its rest wakes no thread.
@@ -36,6 +37,7 @@ const FLUSHED_PART: u64 = 16;
 const NOTHING_LEFT: &str = "nothing is left to merge";
 const ALLOWANCE_USED: &str = "more would write more than flushes wrote";
 const INTERRUPTED: &str = "a write or other work came";
+const BUSY: &str = "other programs need the processors";
 const FAILED: &str = "a compaction failed";
 
 /// What a compaction thread without other work does.
@@ -92,7 +94,7 @@ impl DbInner {
             }
             RestState::Resting => {}
         }
-        let is_machine_busy = queue.rest.period.is_none() && self.is_machine_busy();
+        let is_machine_busy = self.is_machine_busy(queue.rest.period.is_some());
         if queue.rest.flush_tried_at != Some(seqno) {
             drop(queue);
             let freeze = self.freeze_at_rest(seqno, is_machine_busy);
@@ -101,8 +103,7 @@ impl DbInner {
                 RestFreeze::Frozen => return (queue, RestStep::LookAgain),
                 // Its write may be too small to wake a thread, so this one looks again.
                 RestFreeze::WriterAtWork => {
-                    queue.rest.postpone(now);
-                    self.end_rest_period(&mut queue, INTERRUPTED);
+                    self.postpone_rest(&mut queue, now, INTERRUPTED);
                     return (queue, RestStep::Wait(Some(now + wait)));
                 }
                 RestFreeze::NotWorthIt if is_machine_busy => {}
@@ -113,7 +114,7 @@ impl DbInner {
             }
         }
         if is_machine_busy {
-            queue.rest.postpone(now);
+            self.postpone_rest(&mut queue, now, BUSY);
             return (queue, RestStep::Wait(Some(now + wait)));
         }
         if queue.rest.period.is_none() {
@@ -155,9 +156,13 @@ impl DbInner {
         queue
     }
 
-    fn is_machine_busy(&self) -> bool {
-        let most = self.options.load().thresholds.rest_pressure_max_percent;
-        most < 100 && pressure_percent() > most
+    /// Returns whether other programs need the machine. A rest that has begun (`is_resting`) may itself
+    /// be what waits for the device, but it has one thread.
+    fn is_machine_busy(&self, is_resting: bool) -> bool {
+        let thresholds = &self.options.load().thresholds;
+        let most = thresholds.rest_pressure_max_percent;
+        let resources: &[&str] = if is_resting { &["cpu"] } else { &["cpu", "io"] };
+        most < 100 && pressure_percent(thresholds.pressure_dir, resources) > most
     }
 
     /// Freezes the memtables if they are worth a table and no write came since `seqno`. While the
@@ -248,6 +253,12 @@ impl DbInner {
                 CompactionResult::default()
             }
         }
+    }
+
+    /// Starts the wait for a rest again, and ends the present one.
+    fn postpone_rest(&self, queue: &mut Queue, now: Instant, cause: &'static str) {
+        queue.rest.postpone(now);
+        self.end_rest_period(queue, cause);
     }
 
     /// Ends the present rest, if it has begun.

@@ -29,12 +29,15 @@ impl ProcessorWait {
     }
 }
 
-/// Returns the share of the last ten seconds in which some task of the machine waited for a processor
-/// or for a device, in percent; the larger of the two. 0 where the system does not tell.
-pub fn pressure_percent() -> u32 {
-    let share = |path| std::fs::read_to_string(path).ok().and_then(|text| parse_pressure(&text));
-    let shares = ["/proc/pressure/cpu", "/proc/pressure/io"].map(share);
-    shares.into_iter().flatten().max().unwrap_or(0)
+/// Returns the share of the last ten seconds in which some task of the machine waited for one of the
+/// `resources` (`cpu`, `io`), in percent; the largest of them. 0 where the system does not tell. `dir`
+/// is the directory with a file for each.
+pub fn pressure_percent(dir: &str, resources: &[&str]) -> u32 {
+    let share = |resource: &&str| {
+        let text = std::fs::read_to_string(std::path::Path::new(dir).join(resource)).ok()?;
+        parse_pressure(&text)
+    };
+    resources.iter().filter_map(share).max().unwrap_or(0)
 }
 
 /// Parses the average of ten seconds in the line `some`, in percent, without its fraction.
@@ -70,7 +73,8 @@ mod tests {
         for text in ["", "full avg10=1.00", "some", "some avg60=1.00", "some avg10=x.5"] {
             assert_eq!(parse_pressure(text), None, "{text}");
         }
-        assert!(pressure_percent() <= 100);
+        assert!(pressure_percent("/proc/pressure", &["cpu", "io"]) <= 100);
+        assert_eq!(pressure_percent("/nowhere", &["cpu"]), 0);
     }
 
     #[test]

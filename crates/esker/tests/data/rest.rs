@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::common::tiny_options;
 use esker::fs::MemFs;
+use esker::internals::Thresholds;
 use esker::{Compression, Db, Event, EventListener, Options, Policy};
 
 /// Limit for an awaited event, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 const NOTHING_LEFT: &str = "nothing is left to merge";
 const INTERRUPTED: &str = "a write or other work came";
+const BUSY: &str = "other programs need the processors";
 
 /// Records events, and holds rest compactions at their begin while its gate is closed.
 #[derive(Default)]
@@ -172,6 +174,48 @@ fn write_interrupts_rest_and_next_rest_completes_it() {
     assert_eq!(recorder.count(|event| matches!(event, Event::BackgroundError { .. })), 0);
     assert_eq!(db.get("new").unwrap().as_deref(), Some(&b"value"[..]));
     assert_eq!(db.iter().unwrap().count(), 5_001);
+    db.close().unwrap();
+}
+
+/// The rest reads the pressure here as of the system.
+#[test]
+#[cfg(all(target_os = "linux", not(esker_portable)))]
+fn rest_pauses_while_other_programs_need_the_processors() {
+    let pressure = tempfile::tempdir().unwrap();
+    let set = |resource: &str, percent: u32| {
+        let text = format!("some avg10={percent}.00 avg60=0.00 avg300=0.00 total=0\n");
+        let new = pressure.path().join("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, pressure.path().join(resource)).unwrap();
+    };
+    set("cpu", 50);
+    // That of devices may come from the rest itself, once it has begun.
+    set("io", 0);
+    let recorder = Arc::new(Recorder::default());
+    let thresholds = Thresholds {
+        rest_pressure_max_percent: 50,
+        pressure_dir: pressure.path().to_str().unwrap().to_string().leak(),
+        ..Thresholds::small()
+    };
+    let options = Options { thresholds, file_size_max_bytes: 128 << 10, ..large_runs() };
+    let db = open(Policy::Fluid, &recorder, options);
+    recorder.set_gate(true);
+    write_runs(&db, 6);
+    recorder.wait_for(is_rest_began);
+    set("io", 99);
+    set("cpu", 51);
+    recorder.set_gate(false);
+    recorder.wait_for(|event| is_rest_ended(event, BUSY));
+    let merged = db.metrics().rest_compactions;
+    assert!(merged > 0, "what had begun is completed");
+    let runs = |db: &Db| db.metrics().levels.iter().map(|level| level.runs_max).max();
+    assert!(runs(&db) > Some(1));
+    set("io", 0);
+    set("cpu", 3);
+    recorder.wait_for(|event| {
+        matches!(event, Event::RestEnded { cause, .. } if *cause != BUSY && *cause != INTERRUPTED)
+    });
+    assert!(db.metrics().rest_compactions > merged);
     db.close().unwrap();
 }
 

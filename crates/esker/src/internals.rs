@@ -18,6 +18,7 @@ pub use crate::cache::{BlockCache, BlockKey, SlotRef};
 pub use crate::compaction::{BusySet, OutputOrder, Plan, PlanKind, TreeLimits};
 pub use crate::compaction::{manual, model, picker};
 pub use crate::db::backup::meta::BackupMeta;
+pub use crate::db::feed::{FeedSlotFile, SlotFate, decode_feed_records};
 pub use crate::memtable::Memtable;
 pub use crate::options::is_of_keyspaces;
 pub use crate::table::block::Block;

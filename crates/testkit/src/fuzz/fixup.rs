@@ -47,10 +47,23 @@ pub fn manifest(bytes: &mut [u8], number: u64) -> Option<()> {
     }
 }
 
-/// Corrects the checksum of a backup's metadata.
-pub fn backup_meta(bytes: &mut [u8]) -> Option<()> {
+/// Corrects the checksum of a file whose last eight bytes are that of the others.
+pub fn last_word(bytes: &mut [u8]) -> Option<()> {
     let end = bytes.len().checked_sub(8)?;
     write_checksum(bytes, 0, end, end, 0)
+}
+
+/// Corrects the checksums of a stream of changes.
+pub fn stream(bytes: &mut [u8]) -> Option<()> {
+    write_checksum(bytes, 0, 20, 20, 0)?;
+    let source = word(bytes, 12)?;
+    let mut at = 28;
+    loop {
+        let frame_bytes = usize::try_from(word(bytes, at)?).ok()?;
+        let end = at.checked_add(8)?.checked_add(frame_bytes)?;
+        write_checksum(bytes, at, end, end, location_seed(source, at as u64))?;
+        at = end + 8;
+    }
 }
 
 /// Corrects the checksum of a `STATUS` file.

@@ -9,6 +9,7 @@
 //! corrected checksums, so that mutations reach the decoder.
 
 pub mod drive;
+mod feeds;
 mod fixup;
 mod targets;
 mod values;
@@ -37,6 +38,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "backup_meta", run: targets::backup_meta, seeds: targets::backup_meta_seeds },
     Target { name: "status", run: targets::status, seeds: targets::status_seeds },
     Target { name: "prepared", run: targets::prepared, seeds: targets::prepared_seeds },
+    Target { name: "stream", run: feeds::stream, seeds: feeds::stream_seeds },
+    Target { name: "slot", run: feeds::slot, seeds: feeds::slot_seeds },
+    Target { name: "feed_records", run: feeds::feed_records, seeds: feeds::feed_records_seeds },
+    Target {
+        name: "encrypted_file",
+        run: feeds::encrypted_file,
+        seeds: feeds::encrypted_file_seeds,
+    },
     Target { name: "options", run: targets::options, seeds: targets::options_seeds },
     Target { name: "names", run: targets::names, seeds: targets::names_seeds },
     Target { name: "codec", run: targets::codec, seeds: targets::codec_seeds },

@@ -225,6 +225,7 @@ pub fn table(input: &[u8]) {
                     pages: Arc::default(),
                     filter_policy: None,
                     keep_open: true,
+                    direct: false,
                 };
                 let Ok(table) = Table::open(source, &config) else { continue };
                 read_table(&Arc::new(table));
@@ -358,7 +359,7 @@ pub fn current_seeds() -> Vec<Vec<u8>> {
 }
 
 pub fn backup_meta(input: &[u8]) {
-    both(input, fixup::backup_meta, |bytes| {
+    both(input, fixup::last_word, |bytes| {
         if let Some((_, Some(meta))) = BackupMeta::decode(bytes) {
             assert_eq!(meta.encode(), bytes, "backup metadata changes when it is encoded again");
         }

@@ -38,7 +38,7 @@ const VERSION_INGEST: u8 = 2;
 
 /// What a store has applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Applied {
+pub(super) struct Applied {
     /// Identity of the source.
     source: u64,
     /// Whether the content of the source is being copied.
@@ -74,7 +74,7 @@ impl Applied {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Option<Applied> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Applied> {
         let mut reader = Reader::new(bytes);
         let (version, is_bootstrapping) = (reader.u8()?, reader.u8()? != 0);
         let (source, position) = (reader.u64()?, reader.u64()?);

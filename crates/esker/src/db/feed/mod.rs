@@ -26,6 +26,19 @@ pub(super) mod walk;
 pub use apply::Applier;
 pub use change::{Change, ChangeBatch};
 pub use changes::Changes;
+#[cfg(feature = "internals")]
+pub use slot_file::{SlotFate, SlotFile as FeedSlotFile};
 pub use slots::{Slot, SlotInfo, SlotOptions};
 pub(crate) use state::Feed;
 pub use stream::{ChangeReader, ChangeWriter, StreamItem};
+
+/// Decodes bytes as each of the records that the feed keeps in a store. Returns how many they are.
+#[cfg(feature = "internals")]
+pub fn decode_feed_records(bytes: &[u8]) -> usize {
+    let found = [
+        keyspace_log::KeyspaceRecord::decode(bytes).is_some(),
+        apply::Applied::decode(bytes).is_some(),
+        kept_tables::IngestRecord::decode(bytes).is_some(),
+    ];
+    found.into_iter().filter(|is_record| *is_record).count()
+}

@@ -297,6 +297,7 @@ pub(super) fn tables_of(
         filter_policy: options.filter_policy.clone(),
         // A file that the writer of a live store removes must stay readable.
         keep_open: options.keep_files_open || read_only,
+        direct: options.direct_io,
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max);

@@ -86,5 +86,6 @@ pub(super) fn table_options(options: &Options, tree: TreeId, level: usize) -> Ta
         filter,
         tree,
         external: None,
+        direct: options.direct_io,
     }
 }

@@ -10,6 +10,8 @@
 //! Durable after a crash: file contents up to the last [`WritableFile::sync`], and names up to the
 //! last [`Fs::sync_dir`] of their directory. A crash may lose later changes.
 
+#[cfg(all(target_os = "linux", not(esker_portable)))]
+mod direct;
 #[cfg(feature = "encryption")]
 pub(crate) mod encrypted;
 #[cfg(all(target_os = "linux", not(esker_portable)))]
@@ -85,6 +87,10 @@ pub trait WritableFile: Send {
     fn mapped_bytes(&self) -> u64 {
         0
     }
+    /// Removes the synced content from the cache of the system, if it has one. The default does
+    /// nothing.
+    #[doc(hidden)]
+    fn forget_cached(&mut self) {}
 }
 
 /// An advisory, exclusive lock. Released when dropped or when the process exits.
@@ -115,6 +121,12 @@ pub trait Fs: Send + Sync + 'static {
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
     /// Opens an existing regular file for reading.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>>;
+    /// As [`Fs::open_read`], past the cache of the system, if it has one. The default does the same as
+    /// `open_read`.
+    #[doc(hidden)]
+    fn open_read_direct(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
+        self.open_read(path)
+    }
     /// Reads a whole file of at most `len_bytes_max`. A longer file is an error of kind
     /// `InvalidData`.
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>>;

@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
+use super::direct::{self, DirectReadable};
 use super::mapped::{self, MappedFile};
 use super::pin::{Lookup, Pin};
 use super::{DirEntry, FileLock, Fs, ReadableFile, WritableFile};
@@ -64,6 +65,18 @@ impl OsFs {
             self.at(path, |place| rustix::fs::openat(place.dir, place.name, flags, FILE_MODE));
         opened.map(File::from)
     }
+
+    /// Opens a regular file for reading, with more flags.
+    fn open_readable(&self, path: &Path, more: OFlags) -> io::Result<File> {
+        let flags = EXISTING_FLAGS | OFlags::RDONLY | more;
+        // Without this flag, each read checks whether to update the access time. Only the owner of
+        // the file may set the flag.
+        let file = self.open(path, flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied if !NO_ACCESS_TIME.is_empty() => self.open(path, flags),
+            _ => Err(error),
+        })?;
+        regular(file)
+    }
 }
 
 struct OsReadable(File);
@@ -107,6 +120,10 @@ impl WritableFile for OsWritable {
         self.file.set_len(len_bytes)?;
         self.end_bytes = len_bytes;
         Ok(())
+    }
+
+    fn forget_cached(&mut self) {
+        direct::forget_cached(&self.file);
     }
 }
 
@@ -166,14 +183,16 @@ impl Fs for OsFs {
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
-        let flags = EXISTING_FLAGS | OFlags::RDONLY;
-        // Without this flag, each read checks whether to update the access time. Only the owner of
-        // the file may set the flag.
-        let file = self.open(path, flags | NO_ACCESS_TIME).or_else(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied if !NO_ACCESS_TIME.is_empty() => self.open(path, flags),
-            _ => Err(error),
-        })?;
-        Ok(Arc::new(OsReadable(regular(file)?)))
+        Ok(Arc::new(OsReadable(self.open_readable(path, OFlags::empty())?)))
+    }
+
+    fn open_read_direct(&self, path: &Path) -> io::Result<Arc<dyn ReadableFile>> {
+        match self.open_readable(path, OFlags::DIRECT) {
+            Ok(file) => Ok(Arc::new(DirectReadable::new(file))),
+            // The file system has no such reads, or this is no file.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.open_read(path),
+            Err(error) => Err(error),
+        }
     }
 
     fn read(&self, path: &Path, len_bytes_max: u64) -> io::Result<Vec<u8>> {

@@ -405,7 +405,7 @@ pub(crate) mod processor {
     }
 
     /// Returns 0: the standard library does not tell how busy the machine is.
-    pub fn pressure_percent() -> u32 {
+    pub fn pressure_percent(_dir: &str, _resources: &[&str]) -> u32 {
         0
     }
 }

@@ -227,6 +227,8 @@ rows! {
         "Table file size. A table is closed when it reaches this size.";
     keep_files_open: bool = true, 0 => 1, "", Open, ["keep_sstable_file_open"],
         "Keep table files open between reads.";
+    direct_io: bool = false, 0 => 1, "", Open, ["use_direct_reads"],
+        "Read tables past the page cache of the system, and keep in it nothing of what flushes and compactions write. The block cache is then the only one, so give it the memory. Where data are larger than memory, a read then costs a device read of one or two pages. Logs, value files and encrypted files go through the page cache, as do tables on a file system without such reads.";
     open_files_max: u64 = 1000, 0 => 1_000_000, "files", Open, ["max_open_files"],
         "Maximum number of table files that stay open. The files of further tables are opened for each read.";
     policy: Policy = Policy::Fluid, 0 => 0, "", Live, ["compaction_style"],

@@ -112,6 +112,8 @@ pub struct TableOptions {
     pub tree: TreeId,
     /// Set for a table that is made for an ingest. Its entries have the sequence number 0.
     pub external: Option<External>,
+    /// Whether the page cache keeps nothing of the table.
+    pub direct: bool,
 }
 
 impl Default for TableOptions {
@@ -127,6 +129,7 @@ impl Default for TableOptions {
             filter: FilterConfig::Bloom { bits_per_key: 10.0 },
             tree: 0,
             external: None,
+            direct: false,
         }
     }
 }
@@ -208,4 +211,6 @@ pub struct ReadConfig {
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
     /// Whether the file stays open between reads.
     pub keep_open: bool,
+    /// Whether the file is read past the page cache.
+    pub direct: bool,
 }

@@ -119,8 +119,9 @@ fn len_of(file: &dyn ReadableFile, path: &Path) -> Result<u64> {
     file.len_bytes().map_err(|e| Error::io(path, "read the file's length", e))
 }
 
-fn open_file(fs: &dyn Fs, path: &Path) -> Result<Arc<dyn ReadableFile>> {
-    fs.open_read(path).map_err(|e| Error::io(path, "open", e))
+fn open_file(fs: &dyn Fs, path: &Path, direct: bool) -> Result<Arc<dyn ReadableFile>> {
+    let opened = if direct { fs.open_read_direct(path) } else { fs.open_read(path) };
+    opened.map_err(|e| Error::io(path, "open", e))
 }
 
 impl Meta {
@@ -229,7 +230,7 @@ impl Table {
     /// `Corruption` when a byte is not the written one, `Incompatible` for another format version
     /// or order, `Io` when the file cannot be read.
     pub fn open(source: TableSource, config: &ReadConfig) -> Result<Table> {
-        let file = open_file(&*source.fs, &source.path)?;
+        let file = open_file(&*source.fs, &source.path, config.direct)?;
         let mut meta = Meta::read(&*file, &source, config)?;
         // Only a check needs them, and it reads them from the file.
         meta.tombstones = Vec::new();
@@ -243,7 +244,7 @@ impl Table {
     /// Reads the identity and length of the file `path` from its footer alone. For a file found
     /// without a manifest.
     pub fn identify(fs: &dyn Fs, path: &Path) -> Result<TableIdentity> {
-        let file = open_file(fs, path)?;
+        let file = open_file(fs, path, false)?;
         let size_bytes = len_of(&*file, path)?;
         let (footer, _) = read_footer(&*file, path, size_bytes)?;
         Ok(TableIdentity { table_id: footer.table_id, size_bytes })
@@ -252,7 +253,7 @@ impl Table {
     /// Reads the tree of the table `path` and the name of its key order. For a file found without a
     /// manifest.
     pub fn identify_tree(fs: &dyn Fs, path: &Path) -> Result<(TreeId, String)> {
-        let file = open_file(fs, path)?;
+        let file = open_file(fs, path, false)?;
         let (footer, _) = read_footer(&*file, path, len_of(&*file, path)?)?;
         let (at, end) = (footer.properties.offset_bytes, footer.properties.end());
         let mut sealed = vec![0; end.unwrap_or(at).saturating_sub(at) as usize];
@@ -287,7 +288,7 @@ impl Table {
     pub(super) fn file(&self) -> Result<Arc<dyn ReadableFile>> {
         match &self.file {
             Some(file) => Ok(Arc::clone(file)),
-            None => open_file(&*self.source.fs, &self.source.path),
+            None => open_file(&*self.source.fs, &self.source.path, self.config.direct),
         }
     }
 

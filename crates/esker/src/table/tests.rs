@@ -139,6 +139,7 @@ fn config(order: &KeyOrder, cache_bytes: u64) -> ReadConfig {
         pages: Arc::default(),
         filter_policy: Some(Arc::new(FirstByte)),
         keep_open: true,
+        direct: false,
     }
 }
 

@@ -414,6 +414,9 @@ impl TableWriter {
         debug_assert_eq!(self.offset(), properties.info.size_bytes);
         self.write_out(self.out.len())?;
         self.file.sync().map_err(|e| Error::io(&self.path, "sync", e))?;
+        if self.options.direct {
+            self.file.forget_cached();
+        }
         Ok(properties.info)
     }
 

@@ -5,6 +5,7 @@
 mod common;
 mod compaction_filters;
 mod dictionaries;
+mod direct_io;
 mod expired_ranges;
 mod expiry;
 mod large_values;

@@ -225,6 +225,7 @@ impl Session {
             pages: Arc::default(),
             filter_policy: None,
             keep_open: true,
+            direct: false,
         };
         let table = Arc::new(Table::open(source, &config)?);
         let mut lines: Vec<String> = table

@@ -208,6 +208,7 @@ pub(super) fn read_config(options: &Options) -> ReadConfig {
         pages: Arc::default(),
         filter_policy: options.filter_policy.clone(),
         keep_open: true,
+        direct: false,
     }
 }
 

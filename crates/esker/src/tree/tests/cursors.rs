@@ -52,6 +52,7 @@ pub(super) fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
         pages: Arc::default(),
         filter_policy: None,
         keep_open: true,
+        direct: false,
     };
     Arc::new(Tables::new(fs.clone(), PathBuf::from("/"), config, 100))
 }

@@ -7,6 +7,8 @@
 //! `esker lab engines install rocksdb` installed, or the system's.
 
 mod calls;
+#[path = "../../../crates/peers/src/installed.rs"]
+mod installed;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -480,7 +482,7 @@ fn rocksdb() -> Result<(Api, String), String> {
     if let Some(path) = named {
         return Api::load(&path).map(|api| (api, path));
     }
-    let installed = esker_peers::install::rocksdb_installed();
+    let installed = installed::rocksdb_installed();
     let installed = installed.map(|path| path.display().to_string());
     let names = ["librocksdb.so.11", "librocksdb.so.10", "librocksdb.so.9", "librocksdb.so.7.8"];
     let found = installed.into_iter().chain(names.map(str::to_string)).find_map(|path| {

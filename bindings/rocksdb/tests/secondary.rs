@@ -2,6 +2,8 @@
 //! installed.
 
 mod calls;
+#[path = "../../../crates/peers/src/installed.rs"]
+mod installed;
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -193,7 +195,7 @@ fn secondary_shows_newer_writes_after_a_catch_up() {
             "missing: true"
         ]
     );
-    let Some(library) = esker_peers::install::rocksdb_installed() else {
+    let Some(library) = installed::rocksdb_installed() else {
         eprintln!("skipped: the comparison with RocksDB, which is not installed");
         return;
     };

@@ -65,12 +65,16 @@ pub(crate) fn in_process(name: &str, path: Option<&str>, why: &str) -> Result<Bo
     }
 }
 
+/// fjall's option for the length from which values are kept apart from their keys, in bytes.
+pub(crate) const FJALL_SEPARATION: &str = "separation_min_bytes";
+
 /// Returns the default settings, which accept Esker's options by name or alias if Esker is built
 /// in.
 pub fn config() -> BenchConfig {
     let mut config = BenchConfig::default();
     config.accept_engine_options(crate::leveldb::NAME, crate::leveldb::OWN_OPTIONS.iter().copied());
     config.accept_engine_options(crate::rocksdb_options::NAME, crate::rocksdb_options::names());
+    config.accept_engine_options("fjall", [FJALL_SEPARATION]);
     #[cfg(feature = "engine")]
     config.accept_engine_options(crate::esker::NAME, crate::esker::option_names());
     config

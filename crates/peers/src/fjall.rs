@@ -8,15 +8,18 @@ use ::fjall::config::{
     RestartIntervalPolicy,
 };
 use ::fjall::{
-    CompressionType, Database, Keyspace, KeyspaceCreateOptions, OptimisticTxDatabase,
-    OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable, Snapshot,
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions,
+    OptimisticTxDatabase, OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable, Snapshot,
 };
 use esker_lab::error::{LabError, Result};
+use esker_lab::run::config::bytes_of;
 use esker_lab::target::{
     Capabilities, Compression, Direction, Durability, Engine, StoreOptions, Target, Transaction,
     TransactionError, TransactionKind, TransactionResult, TransactionWork, VisitPair, Writes,
     in_batches, not_offered,
 };
+
+use crate::bench::FJALL_SEPARATION as SEPARATION;
 
 /// fjall, in the version linked into this program.
 #[derive(Debug, Default)]
@@ -26,6 +29,20 @@ pub struct Fjall {
 }
 
 const NAME: &str = "fjall";
+
+/// Returns how values are kept apart from their keys, if an option asks for it.
+fn separation(options: &StoreOptions) -> Result<Option<KvSeparationOptions>> {
+    let own = |(engine, name, _): &&(String, String, String)| engine == NAME && name == SEPARATION;
+    let Some((.., value)) = options.engine_options.iter().rfind(own) else { return Ok(None) };
+    let bytes = bytes_of(value).and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(|| {
+        LabError::usage(format!("{NAME}.{SEPARATION}: expected a number of bytes, found {value:?}"))
+    })?;
+    let kind = match compression(options) {
+        Compression::None => CompressionType::None,
+        _ => CompressionType::Lz4,
+    };
+    Ok(Some(KvSeparationOptions::default().separation_threshold(bytes).compression(kind)))
+}
 
 fn fail(error: ::fjall::Error) -> LabError {
     LabError::engine(format!("{NAME}: {error}"))
@@ -70,7 +87,9 @@ impl Engine for Fjall {
         if compression(options) != options.compression {
             name.push_str(&format!(" ({} is not offered)", options.compression.name()));
         }
-        options.given(vec![
+        let own = options.engine_options.iter().filter(|(engine, ..)| engine == NAME);
+        let own = own.map(|(_, name, value)| (name.clone(), value.clone()));
+        let mut given = options.given(vec![
             pair("max_memtable_size", options.memtable_bytes.to_string()),
             pair("cache_size", options.cache_bytes.to_string()),
             pair("data_block_size", options.block_bytes.to_string()),
@@ -78,13 +97,16 @@ impl Engine for Fjall {
             pair("filter_bits", options.filter_bits_per_key.to_string()),
             pair("compression", name),
             pair("durability", options.durability.name().into()),
-        ])
+        ]);
+        given.extend(own);
+        given
     }
 
     fn open(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Target>> {
+        let separation = separation(options)?;
         let create = || {
             if options.as_shipped {
-                return KeyspaceCreateOptions::default();
+                return KeyspaceCreateOptions::default().with_kv_separation(separation.clone());
             }
             let kind = match compression(options) {
                 Compression::None => CompressionPolicy::disabled(),
@@ -104,6 +126,7 @@ impl Engine for Fjall {
                 )))
                 .data_block_compression_policy(kind)
                 .filter_policy(filter)
+                .with_kv_separation(separation.clone())
         };
         let cache_bytes = (!options.as_shipped).then_some(options.cache_bytes);
         let (db, pairs) = if self.optimistic {

@@ -18,13 +18,13 @@ use esker_lab::target::Capabilities;
 use sha2::{Digest, Sha256};
 
 use crate::bench::{ENGINES, engine_named};
+use crate::installed::{LIBRARY, engines_dir};
 use crate::rocksdb::{RocksDb, StoreKind};
 
 /// Release that is installed by default.
 pub const ROCKSDB_VERSION: &str = "11.8.1";
 const ROCKSDB_SHA256: &str = "628ed387887f4a431df480857954df2a28b4389bfe24858ccdec611cabf65dbf";
 const ARTIFACT: &str = "org.rocksdb:rocksdbjni";
-const LIBRARY: &str = "librocksdb.so";
 
 /// An entry of the list of engines.
 #[derive(Debug)]
@@ -144,31 +144,6 @@ pub fn list() -> Vec<Listed> {
         }
     };
     ABOUT.iter().map(listed).collect()
-}
-
-/// Returns the directory of installed engines: `$ESKER_ENGINES`, or the user's data directory.
-pub fn engines_dir() -> Option<PathBuf> {
-    let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    from("ESKER_ENGINES")
-        .or_else(|| from("XDG_DATA_HOME").map(|data| data.join("esker/engines")))
-        .or_else(|| from("HOME").map(|home| home.join(".local/share/esker/engines")))
-}
-
-/// Returns the newest installed RocksDB, if any.
-pub fn rocksdb_installed() -> Option<PathBuf> {
-    newest_in(&engines_dir()?)
-}
-
-fn newest_in(dir: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(dir).ok()?.flatten();
-    let version = |entry: std::fs::DirEntry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let numbers =
-            name.strip_prefix("rocksdb-")?.split('.').map(|part| part.parse::<u32>().ok());
-        let library = entry.path().join(LIBRARY);
-        library.exists().then_some((numbers.collect::<Option<Vec<u32>>>()?, library))
-    };
-    entries.filter_map(version).max().map(|(_, library)| library)
 }
 
 /// Installs an engine and returns its path. Only RocksDB can be installed; for other engines the
@@ -302,21 +277,6 @@ mod tests {
             assert!(!engine.lost_by_kill.is_empty(), "{engine:?}");
             assert_ne!(engine.description.is_some(), engine.missing.is_some(), "{engine:?}");
         }
-    }
-
-    #[test]
-    fn newest_installed_version_is_used() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        assert_eq!(newest_in(dir.path()), None);
-        for name in
-            ["rocksdb-9.11.2", "rocksdb-11.8.1", "rocksdb-11.10.0", "rocksdb-next", "other-12.0.0"]
-        {
-            std::fs::create_dir(dir.path().join(name)).expect("made");
-            if name != "rocksdb-11.10.0" {
-                std::fs::write(dir.path().join(name).join(LIBRARY), b"x").expect("written");
-            }
-        }
-        assert_eq!(newest_in(dir.path()), Some(dir.path().join("rocksdb-11.8.1").join(LIBRARY)));
     }
 
     #[test]

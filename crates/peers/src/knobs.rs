@@ -263,7 +263,7 @@ fn rocksdb(has_path: bool) -> KnobTable {
     // A memtable's filter has whole keys, because the stores have no prefixes.
     table.fixed.push(("rocksdb.memtable_whole_key_filtering".into(), "true".into()));
     if !has_path
-        && crate::install::rocksdb_installed().is_some()
+        && crate::installed::rocksdb_installed().is_some()
         && let Some(cache) = table.find_mut("block_cache_size")
     {
         cache.set_default(&(32 * MIB).to_string());

@@ -20,6 +20,7 @@ mod esker;
 #[cfg(feature = "rust-engines")]
 mod fjall;
 pub mod install;
+mod installed;
 pub mod kill;
 pub mod knobs;
 pub mod lab;
@@ -45,6 +46,6 @@ mod wiredtiger;
 pub mod ycsb;
 
 pub use bench::{config, engine_named, run};
-pub use install::rocksdb_installed;
+pub use installed::rocksdb_installed;
 pub use leveldb::LevelDb;
 pub use rocksdb_families::{FamilyOperator, RocksDbFamilies};

@@ -7,7 +7,7 @@ use esker_lab::target::{Capabilities, Compression, Durability, Engine, StoreOpti
 
 use crate::c_functions::{Bytes, Common, ErrorText, Handle, Owned, Pinned};
 use crate::capi::Opening;
-use crate::install::rocksdb_installed;
+use crate::installed::rocksdb_installed;
 use crate::library::{Loaded, functions, load_installed, load_path};
 use crate::rocksdb_bulk::{BulkApi, BulkLoader};
 use crate::rocksdb_options::{self as own_options, Of};

@@ -386,6 +386,13 @@ fn each_option_of_rocksdb_alone_is_set_and_a_wrong_value_is_an_error() {
         ("enable_pipelined_write", "true", "true"),
         ("memtable_prefix_bloom_size_ratio", "0.1", "0.1"),
         ("memtable_whole_key_filtering", "true", "true"),
+        ("use_direct_reads", "true", "true"),
+        ("use_direct_io_for_flush_and_compaction", "true", "true"),
+        ("enable_blob_files", "true", "true"),
+        ("min_blob_size", "4K", "4096"),
+        ("blob_compression_type", "lz4", "kLZ4Compression"),
+        ("enable_blob_gc", "true", "true"),
+        ("blob_gc_age_cutoff", "0.5", "0.5"),
         ("data_block_index_type", "binary_search_and_hash", "kDataBlockBinaryAndHash"),
         ("cache_index_and_filter_blocks", "true", "true"),
         ("pin_l0_filter_and_index_blocks_in_cache", "true", "true"),
@@ -393,7 +400,12 @@ fn each_option_of_rocksdb_alone_is_set_and_a_wrong_value_is_an_error() {
     ] {
         for as_shipped in [false, true] {
             let written = open(option, value, as_shipped).expect(option);
-            let line = format!("  {option}={known}");
+            let written_as = match option {
+                "enable_blob_gc" => "enable_blob_garbage_collection",
+                "blob_gc_age_cutoff" => "blob_garbage_collection_age_cutoff",
+                same => same,
+            };
+            let line = format!("  {written_as}={known}");
             assert!(written.lines().any(|own| own.starts_with(&line)), "{line}: {written}");
         }
         let error = open(option, "-1", false).expect_err("a wrong value");

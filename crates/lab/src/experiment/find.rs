@@ -16,6 +16,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("queue", include_str!("../../experiments/queue.toml")),
     ("space", include_str!("../../experiments/space.toml")),
     ("bulk-load", include_str!("../../experiments/bulk-load.toml")),
+    ("large-values", include_str!("../../experiments/large-values.toml")),
     ("states", include_str!("../../experiments/states.toml")),
     ("ycsb-tuning", include_str!("../../experiments/ycsb-tuning.toml")),
     ("mixgraph", include_str!("../../experiments/mixgraph.toml")),

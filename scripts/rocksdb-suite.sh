@@ -201,7 +201,7 @@ fi
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 [ -z "$has_crates" ] || crates_tests build >"$work/crates.log" 2>&1 &
 ahead=$!
-# One command, or the engine would be compiled twice: the test asks for more features of its crates.
+# One command, or the engine would be compiled twice if the test asked for more features of its crates.
 ${CARGO:-cargo} build --release --package esker-rocksdb --lib --test beside
 BUILD=no scripts/rocksdb.sh
 wait "$ahead" || true

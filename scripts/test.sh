@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Runs all required checks. Each step prints its name, and at the end its duration and its processor
-# time. The steps of the bindings run concurrently with the steps of the engine, which do not always
-# use all processors.
+# time. The steps of the bindings and others run concurrently with the tests of the workspace.
 # Their output is printed at the end, then a table of the tests that ran and a list of what was skipped.
 # `bindings` runs the steps of the bindings alone, and prints the same at its end.
 set -euo pipefail
@@ -30,7 +29,7 @@ steps-of-bindings)
     # The tested libraries are optimised crate by crate: optimising each as a whole takes minutes.
     export CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     step scripts/capi.sh test
-    step scripts/install.sh test
+    [ "${INSTALL:-now}" = later ] || step scripts/install.sh test
     step scripts/wheel.sh test
     step env BUILD=no scripts/go.sh test
     step env BUILD=no scripts/go.sh module
@@ -39,6 +38,7 @@ steps-of-bindings)
     step scripts/node.sh pack
     step scripts/api-pages.sh
     step scripts/java.sh test
+    step scripts/java.sh infinispan
     step scripts/dropin.sh
     step env SEQUENCES=64 scripts/rocksdb-suite.sh
     exit "$failed"
@@ -48,10 +48,14 @@ engine)
     step scripts/limits.sh
     step scripts/package.sh
     step env QUICK=yes scripts/mapped.sh
-    step env SCHEDULES=500 scripts/schedules.sh
-    step scripts/portable.sh
     step env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
     step cargo xtask api
+    exit "$failed"
+    ;;
+beside) # what runs beside the tests of the engine: they do not always use all processors
+    "$0" steps-of-bindings || failed=1
+    step env SCHEDULES=500 scripts/schedules.sh
+    step scripts/portable.sh
     exit "$failed"
     ;;
 quick) # a contributor's loop
@@ -75,13 +79,16 @@ step cargo clippy --workspace --all-targets -- -D warnings
 [ "$failed" = 0 ] || exit 1
 
 engine=$(mktemp)
-bindings=$(mktemp)
-setsid "$0" steps-of-bindings >"$bindings" 2>&1 &
+beside=$(mktemp)
+INSTALL=later setsid "$0" beside >"$beside" 2>&1 &
 group=$!
-trap 'kill -- "-$group" 2>/dev/null || true; rm -f "$engine" "$bindings"' EXIT
+trap 'kill -- "-$group" 2>/dev/null || true; rm -f "$engine" "$beside"' EXIT
 
 "$0" engine 2>&1 | tee "$engine" || failed=1
 wait "$group" || failed=1
-cat "$bindings"
-cat "$engine" "$bindings" | awk -f scripts/count.awk
+# The command that the tests of the workspace were built with. Alone it would be compiled again, with
+# fewer features of its libraries.
+{ step env BUILD=no scripts/install.sh test; } >>"$beside" 2>&1
+cat "$beside"
+cat "$engine" "$beside" | awk -f scripts/count.awk
 exit "$failed"

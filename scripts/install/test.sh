@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests scripts/install.sh: programs outside of this tree can use the installed files, and uninstall
-# removes them. Installs the command of a debug build, which other tests need anyway. Prints the
-# missing tools of skipped parts.
+# removes them. Installs the command of a debug build, which other tests need anyway; BUILD=no takes
+# what is built. Prints the missing tools of skipped parts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 sources=$PWD/bindings/c/tests
@@ -125,7 +125,7 @@ stripped() {
     done
 }
 
-quiet env PROFILE=debug PREFIX="$place/prefix" scripts/install.sh install
+quiet env PROFILE=debug BUILD="${BUILD:-yes}" PREFIX="$place/prefix" scripts/install.sh install
 version=$("$place/prefix/bin/esker" --version | sed 's/esker \([0-9.]*\).*/\1/')
 export BUILD=no PROFILE=debug
 listing "$place/prefix" >"$place/first"

@@ -236,8 +236,13 @@ def test_upkeep(place):
         await db.set_options(policy="leveled", fan_out=10)
         assert await db.option("fan_out") == "10" and await db.stall() is None
         assert await db.applied_position() is None
-        report = await db.verify()
-        assert report == [] and report.files == 1
+        seen = []
+        report = await db.verify(progress=lambda done, of: seen.append((done, of)))
+        assert report == [] and report.files == 1 and seen
+        await db.sync_log()
+        assert await db.approximate_size(b"a", b"z") == (await db.approximate_sizes((b"a", b"z")))[0]
+        assert (await db.lineage()).ancestors == []
+        assert await db.recovery_notes() == [] and "esker_user_ops" in await db.openmetrics()
         await db.aclose()
         for call in (db.compact_all, db.tables, db.keyspaces, db.prepared_transactions):
             with pytest.raises(RuntimeError):

@@ -8,7 +8,7 @@ import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from collections.abc import Iterator as IteratorProtocol
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -47,32 +47,44 @@ def is_asynchronous(file: Source | AsyncSource) -> TypeGuard[AsyncSource]:
 
 
 class Awaited:
-    """An asynchronous file object as one that blocks, for a thread other than that of its loop."""
+    """What the event loop does for a thread other than its own that waits for it."""
 
-    def __init__(self, file: AsyncSource) -> None:
-        self._file = file
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._is_cancelled = False
-        self._reading: concurrent.futures.Future[Buffer] | None = None
+        self._running: concurrent.futures.Future[Any] | None = None
+
+    def wait_for(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Returns the outcome of a coroutine, which the loop runs."""
+        with self._lock:
+            if self._is_cancelled:
+                work.close()
+                raise RuntimeError("the call that uses the file object was cancelled")
+            running = self._running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return running.result()
+
+    def cancel(self) -> None:
+        """Ends a coroutine that runs, and refuses further ones."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._running is not None:
+                self._running.cancel()
+
+
+class AwaitedSource(Awaited):
+    """An asynchronous file object as one that blocks while it is read."""
+
+    def __init__(self, file: AsyncSource) -> None:
+        super().__init__()
+        self._file = file
 
     async def _read(self, size: int) -> Buffer:
         return await self._file.read(size)
 
     def read(self, size: int, /) -> Buffer:
         """Returns the next bytes, which the loop reads."""
-        with self._lock:
-            if self._is_cancelled:
-                raise RuntimeError("the call that reads the file object was cancelled")
-            self._reading = asyncio.run_coroutine_threadsafe(self._read(size), self._loop)
-        return self._reading.result()
-
-    def cancel(self) -> None:
-        """Ends a read that goes on, and refuses further ones."""
-        with self._lock:
-            self._is_cancelled = True
-            if self._reading is not None:
-                self._reading.cancel()
+        return self.wait_for(self._read(size))
 
 
 class Threads:
@@ -295,6 +307,18 @@ class Changes:
     def position(self) -> int:
         """The sequence number of the last batch of which all parts were returned."""
         return self._position
+
+    def write_to(self, writer: esker.ChangeWriter, longest: float) -> int | None:
+        """Writes the next batch, on the thread of a stream."""
+        if self._read:
+            raise RuntimeError(
+                "a cancelled wait has read the next batch of these changes already: take it with "
+                "wait(), or begin a feed at its position"
+            )
+        written = writer.write_next(self._plain, longest)
+        if written is not None:
+            self._position = self._plain.position
+        return written
 
     def _fetch(self, longest: float) -> None:
         if not self._read:

@@ -30,7 +30,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -39,7 +39,7 @@ import esker
 from ._aio import (
     WAIT_MAX,
     AsyncSource,
-    Awaited,
+    AwaitedSource,
     Changes,
     Exc,
     Iterator,
@@ -52,12 +52,15 @@ from ._aio import (
     WriteBatch,
     is_asynchronous,
 )
+from ._aio_streams import Applier, AsyncSink, ChangeWriter, Sink, applier, change_writer
 from ._aio_transactions import Savepoint, Transaction
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = [
+    "Applier",
+    "ChangeWriter",
     "Changes",
     "DB",
     "Follower",
@@ -168,7 +171,7 @@ class _Writes(Reads):
         """
         if not is_asynchronous(file):
             return await self._threads.run(self._plain.put_reader, key, file)
-        awaited = Awaited(file)
+        awaited = AwaitedSource(file)
         thread = Threads(1)
         try:
             return await thread.run(self._plain.put_reader, key, awaited)
@@ -208,6 +211,10 @@ class _Writes(Reads):
     ) -> None:
         """See ``esker.DB.compact_range``."""
         await self._threads.run(self._plain.compact_range, start=start, stop=stop)
+
+    async def approximate_size(self, start: Buffer, stop: Buffer) -> int:
+        """See ``esker.DB.approximate_size``."""
+        return await self._threads.run(self._plain.approximate_size, start, stop)
 
     async def ingest(
         self,
@@ -419,6 +426,22 @@ class DB(_Writes):
         """See ``esker.DB.drop_slot``."""
         await self._threads.run(self._plain.drop_slot, name)
 
+    async def change_writer(self, file: Sink | AsyncSink) -> ChangeWriter:
+        """See ``esker.DB.change_writer``. A thread of the stream writes to the file.
+
+        ``file`` may also be an asynchronous file object: one whose ``write`` is a coroutine function,
+        or an ``asyncio.StreamWriter``. The event loop writes to it then, and the stream waits until
+        it has taken the bytes.
+        """
+        return await change_writer(self._plain, file)
+
+    async def applier(self, file: Source | AsyncSource) -> Applier:
+        """See ``esker.DB.applier``. A thread of the stream reads the file.
+
+        ``file`` may also be an asynchronous file object, such as an ``asyncio.StreamReader``.
+        """
+        return await applier(self._plain, file)
+
     async def snapshot_with_position(self) -> tuple[Snapshot, int]:
         """See ``esker.DB.snapshot_with_position``."""
         snapshot, position = await self._threads.run(self._plain.snapshot_with_position)
@@ -430,9 +453,31 @@ class DB(_Writes):
         """See ``esker.DB.fork``."""
         return await self._threads.run(self._plain.fork, name, fork_name=fork_name)
 
-    async def verify(self) -> esker.VerifyReport:
-        """See ``esker.DB.verify``."""
-        return await self._threads.run(self._plain.verify)
+    async def verify(
+        self, *, progress: Callable[[int, int], object] | None = None
+    ) -> esker.VerifyReport:
+        """See ``esker.DB.verify``. ``progress`` is called by a thread."""
+        return await self._threads.run(self._plain.verify, progress=progress)
+
+    async def sync_log(self) -> None:
+        """See ``esker.DB.sync``. Here ``sync`` is the plain database."""
+        await self._threads.run(self._plain.sync)
+
+    async def approximate_sizes(self, *ranges: Sequence[Buffer]) -> list[int]:
+        """See ``esker.DB.approximate_sizes``."""
+        return await self._threads.run(self._plain.approximate_sizes, *ranges)
+
+    async def lineage(self) -> esker.Lineage:
+        """See ``esker.DB.lineage``."""
+        return await self._threads.run(self._plain.lineage)
+
+    async def recovery_notes(self) -> list[str]:
+        """See ``esker.DB.recovery_notes``."""
+        return await self._threads.run(self._plain.recovery_notes)
+
+    async def openmetrics(self) -> str:
+        """See ``esker.DB.openmetrics``."""
+        return await self._threads.run(self._plain.openmetrics)
 
     async def metrics(self) -> dict[str, Any]:
         """See ``esker.DB.metrics``."""

@@ -5,7 +5,9 @@ package esker_test
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -254,6 +256,10 @@ func leak(t *testing.T, options *esker.Options) {
 	ok[*esker.Snapshot](t)(db.Snapshot())
 	ok[*esker.Transaction](t)(db.Begin(nil))
 	ok[*esker.Keyspace](t)(db.Keyspace("quiet", nil))
+	ok[*esker.Changes](t)(db.Changes(0))
+	ok[*esker.ChangeWriter](t)(esker.NewChangeWriter(db, io.Discard))
+	file := filepath.Join(t.TempDir(), "leaked.sst")
+	ok[*esker.SortedWriter](t)(esker.NewSortedWriter(file, nil))
 }
 
 func TestLeakedHandlesWarnAndAreFreed(t *testing.T) {
@@ -261,7 +267,8 @@ func TestLeakedHandlesWarnAndAreFreed(t *testing.T) {
 	options := memory(t)
 	leak(t, options)
 	var warnings []string
-	missing := []string{"a store was", "an iterator was", "a snapshot was", "a transaction was"}
+	missing := []string{"a store was", "an iterator was", "a snapshot was", "a transaction was",
+		"a change feed was", "a change writer was", "a sorted writer was"}
 	for len(missing) > 0 {
 		warnings = append(warnings, takeLeaks()...)
 		text := strings.Join(warnings, "\n")
@@ -273,7 +280,7 @@ func TestLeakedHandlesWarnAndAreFreed(t *testing.T) {
 		}
 		missing = rest
 	}
-	equal(t, len(warnings), 4)
+	equal(t, len(warnings), 7)
 	for _, warning := range warnings {
 		if !strings.Contains(warning, "esker_test.leak") {
 			t.Errorf("the warning does not show where the handle was created: %s", warning)

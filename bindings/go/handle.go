@@ -21,14 +21,15 @@ var trackLeaks atomic.Bool
 // leakWarning holds the function of SetLeakWarning.
 var leakWarning atomic.Pointer[func(string)]
 
-// SetLeakTracking says whether each new store, snapshot, iterator, transaction and ValueReader notes
-// the calls that created it, for the warning if it is not closed. A note costs about a microsecond.
-// Default: false, except for stores, which always do.
+// SetLeakTracking says whether each new object that has a Close notes the calls that created it, for the
+// warning if it is not closed. A note costs about a microsecond. Default: false, except for stores, which
+// always do.
 func SetLeakTracking(on bool) { trackLeaks.Store(on) }
 
-// SetLeakWarning sets the function that receives the warning about a store, snapshot, iterator,
-// transaction or ValueReader that was not closed before it was collected as garbage. It may be called
-// from any goroutine. Default (and nil): log.Print.
+// SetLeakWarning sets the function that receives the warning about an object that has a Close and was
+// not closed before it was collected as garbage: a store, snapshot, iterator, transaction, change feed,
+// follower, comparison, SortedWriter, ValueReader, ChangeWriter or Applier. It may be called from any
+// goroutine. Default (and nil): log.Print.
 func SetLeakWarning(warn func(message string)) {
 	if warn == nil {
 		leakWarning.Store(nil)

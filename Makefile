@@ -109,8 +109,11 @@ soak:   ## MINUTES (15) of everything at once: options, faults, deaths, checkpoi
 crates: ## target/package/: the crates as their registry gets them, each built from its file, and a program
 	scripts/package.sh whole
 
-deb:    ## Debian packages in target/deb; `scripts/deb.sh test` tries them in a clean Debian
+deb:    ## Debian packages in target/deb
 	scripts/deb.sh
+
+deb-test: ## the same; then lintian, and their installation, use and removal in a clean Debian (for root)
+	DEB=must scripts/deb.sh test
 
 tsan:   ## the engine's threads under ThreadSanitizer, where nightly and its sources are installed
 	scripts/tsan.sh
@@ -221,11 +224,12 @@ kafka-integration: ## three classes of Kafka's own integration tests on Esker, w
 kafka-nightly: ## ten classes of them, in forty minutes
 	JAVA=must scripts/java.sh integration all
 
-kafka-demo: ## an application under exactly-once, killed KILLS (5) times, on Esker and on RocksDB
+kafka-demo: ## two instances of an application under exactly-once, killed KILLS (5) times, on Esker and RocksDB
 	JAVA=must scripts/java.sh demo
 
-kafka-kill: ## the same with 20 kills
+kafka-kill: ## the same with 20 kills, and with 20 under at-least-once
 	JAVA=must KILLS=$(or $(KILLS),20) scripts/java.sh demo
+	JAVA=must KILLS=$(or $(KILLS),20) GUARANTEE=at_least_once scripts/java.sh demo
 
 infinispan-demo: ## three nodes of Infinispan, which are killed, on Esker and on RocksDB
 	JAVA=must scripts/java.sh infinispan-demo

@@ -70,7 +70,8 @@ case "${1:-} ${2:-}" in
     place=$(mktemp -d)
     trap 'rm -rf "$place"' EXIT
     # shellcheck disable=SC2086 # The names of the stores are words.
-    (run infinispan 384m dev.esker.infinispan.demo.ClusterDemo "$place" ${STORES:-esker rocksdb} 2>"$place/demo.log") || {
+    (run infinispan 384m dev.esker.infinispan.demo.ClusterDemo "$place" "$out/infinispan-demo.svg" \
+        ${STORES:-esker rocksdb} 2>"$place/demo.log") || {
         tail -30 "$place/demo.log" "$place"/*/*.log >&2
         exit 1
     }

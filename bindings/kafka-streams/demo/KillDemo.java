@@ -1,17 +1,14 @@
-import dev.esker.ycsb.Processes;
-import java.io.BufferedReader;
+import dev.esker.ycsb.Picture;
 import java.io.File;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -33,89 +30,162 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
- * An application that counts records by key under exactly-once, and is killed with SIGKILL at random
- * moments. This process, which survives, is the oracle: each key must have its exact count. Prints what
- * each start restored.
+ * Two instances of an application that counts records by key. They are killed with SIGKILL in turn at
+ * random moments, and started again on their directories. This process, which survives, is the oracle:
+ * under exactly-once each key must have its exact count, under at-least-once no key may have less. Prints
+ * what each start restored, and draws records counted and restored over time.
  */
 public class KillDemo {
     private static final String BROKER = "127.0.0.1:19092";
     private static final int RECORDS = Integer.getInteger("records", 600_000);
     private static final int KEYS = Integer.getInteger("keys", 100_000);
+    private static final String GUARANTEE = System.getProperty("guarantee", StreamsConfig.EXACTLY_ONCE_V2);
+    private static final boolean IS_EXACT = GUARANTEE.equals(StreamsConfig.EXACTLY_ONCE_V2);
+    private static final int INSTANCES = 2;
+    private static final long PATIENCE_SECONDS = 240;
+    /** Records that a start of Esker's store may restore: what a few commits add. */
+    private static final long RESTORED_MAX = RECORDS / 10;
 
-    private static long lastRestored;
+    private final String store;
+    private final Path place;
+    private final Picture picture;
+    private final List<Instance> instances = new ArrayList<>();
+    private final long began = System.nanoTime();
+    /** What the starts before the present ones have restored, and the most that a start after a kill has. */
+    private long restoredBefore;
+    private long restoredMost;
+
+    private KillDemo(String store, Path place, Picture picture) {
+        this.store = store;
+        this.place = place;
+        this.picture = picture;
+        for (int number = 1; number <= INSTANCES; number++) {
+            List<String> settings = List.of("-Drecords=" + RECORDS, "-Dkeys=" + KEYS, "-Dguarantee=" + GUARANTEE);
+            String directory = place.resolve(store + "-" + number).toString();
+            instances.add(new Instance(
+                    Instance.command("512m", settings, List.of("KillDemo", "count", store, "" + number, directory)),
+                    new File(place.toFile(), store + ".log")));
+        }
+    }
 
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("count")) {
-            count(arguments[1], Path.of(arguments[2]));
+            count(arguments[1], arguments[2], Path.of(arguments[3]));
             return;
         }
+        Picture picture = new Picture("Kafka Streams, instances killed under " + GUARANTEE, "kill -9",
+                "records counted", "records restored by all starts so far");
         boolean isWhole = true;
         for (String store : List.of("esker", "rocksdb")) {
-            isWhole &= drive(store, Path.of(arguments[1]), Integer.parseInt(arguments[2]));
+            KillDemo demo = new KillDemo(store, Path.of(arguments[1]), picture);
+            try {
+                isWhole &= demo.drive(Integer.parseInt(arguments[2]));
+            } finally {
+                demo.instances.forEach(Instance::end);
+            }
         }
+        Path drawn = Path.of(arguments[3]);
+        picture.save(drawn);
+        System.out.println("demo: counts and restores over time: " + drawn);
         System.exit(isWhole ? 0 : 1);
     }
 
-    private static boolean drive(String store, Path place, int kills) throws Exception {
+    private boolean drive(int kills) throws Exception {
         produce(store);
         Random random = new Random(7);
-        boolean isExact = false;
-        long began = System.nanoTime();
-        // The last but one start is killed when all is counted, so that the last one has all to restore.
-        for (int start = 0; start <= kills; start++) {
-            boolean isLast = start == kills;
-            long patience = start == kills - 1 ? Long.MAX_VALUE : 6_000 + random.nextInt(6_000);
-            isExact = run(store, place, start, patience, isLast);
+        for (Instance instance : instances) {
+            instance.start();
         }
-        // Esker's store keeps what was committed: at most what a moment adds is restored.
-        boolean keeps = !store.equals("esker") || lastRestored <= RECORDS / 10;
-        System.out.println("demo: " + store + ": after " + kills + " kills, counts exact: " + isExact + ", "
-                + (System.nanoTime() - began) / 1_000_000_000 + " s" + (keeps ? "" : ", but too much was restored"));
-        return isExact && keeps;
+        for (int kill = 0; kill < kills; kill++) {
+            watch(System.nanoTime() + Duration.ofMillis(3_000 + random.nextInt(4_000)).toNanos());
+            restart(kill % INSTANCES, "kill " + (kill + 1));
+        }
+        awaitWhole();
+        // Whatever state there is now is all that the last starts can restore.
+        for (int number = 0; number < INSTANCES; number++) {
+            restart(number, "kill when all is counted,");
+        }
+        awaitWhole();
+        for (int number = 0; number < INSTANCES; number++) {
+            ended(number, instances.get(number).kill());
+        }
+        boolean isRight = isRight();
+        boolean keeps = !store.equals("esker") || !IS_EXACT || restoredMost <= RESTORED_MAX;
+        State all = all();
+        System.out.println("demo: " + store + ": after " + (kills + INSTANCES) + " kills, "
+                + (IS_EXACT ? "counts exact: " : "no count too low: ") + isRight + ", " + all.sum + " counted of "
+                + RECORDS + ", " + restoredBefore + " restored, " + seconds() + " s"
+                + (keeps ? "" : ", but a start restored " + restoredMost));
+        return isRight && keeps;
     }
 
-    /** Runs the application once. Kills it after a time, or, if that is endless, when all is counted. */
-    private static boolean run(String store, Path place, int start, long patienceMs, boolean isLast)
-            throws Exception {
-        List<String> command = Processes.java("512m");
-        command.addAll(List.of("-Drecords=" + RECORDS, "-Dkeys=" + KEYS, "KillDemo", "count", store,
-                place.resolve(store).toString()));
-        Process victim = new ProcessBuilder(command)
-                .redirectError(new File(place.toFile(), store + ".log")).start();
-        boolean killsWhenDone = patienceMs == Long.MAX_VALUE;
-        if (!isLast && !killsWhenDone) {
-            Thread killer = new Thread(() -> {
-                try {
-                    Thread.sleep(patienceMs);
-                    kill(victim);
-                } catch (Exception ended) {
-                    Thread.currentThread().interrupt();
-                }
-            });
-            killer.setDaemon(true);
-            killer.start();
-        }
-        boolean isExact = false;
-        String last = "nothing";
-        try (BufferedReader lines = new BufferedReader(
-                new InputStreamReader(victim.getInputStream(), StandardCharsets.UTF_8))) {
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                last = line;
-                if (line.startsWith("exact")) {
-                    isExact = line.contains("exact true");
-                    kill(victim);
-                }
+    private long seconds() {
+        return (System.nanoTime() - began) / 1_000_000_000;
+    }
+
+    /** Kills an instance and starts it again. */
+    private void restart(int number, String what) throws Exception {
+        picture.mark(store, (System.nanoTime() - began) / 1e9);
+        Instance instance = instances.get(number);
+        instance.check();
+        ended(number, instance.kill());
+        System.out.println("demo: " + store + ": " + what + " of instance " + (number + 1) + " after " + seconds() + " s");
+        instance.start();
+    }
+
+    /** Notes what a start of an instance, which has ended, restored. */
+    private void ended(int number, Instance.State last) {
+        restoredBefore += last.restored();
+        restoredMost = Math.max(restoredMost, last.restored());
+        System.out.println("demo: " + store + ": this start of instance " + (number + 1) + " restored "
+                + last.restored() + ", and had counted " + last.sum());
+    }
+
+    /** What all instances together have. */
+    private record State(boolean isRunning, long restored, long sum, long keys, long fewer, long more) {}
+
+    private State all() {
+        List<Instance.State> states = instances.stream().map(Instance::state).toList();
+        return new State(states.stream().allMatch(Instance.State::isRunning),
+                states.stream().mapToLong(Instance.State::restored).sum(),
+                states.stream().mapToLong(Instance.State::sum).sum(),
+                states.stream().mapToLong(Instance.State::keys).sum(),
+                states.stream().mapToLong(Instance.State::fewer).sum(),
+                states.stream().mapToLong(Instance.State::more).sum());
+    }
+
+    private boolean isRight() {
+        State all = all();
+        boolean isEnough = all.isRunning && all.keys == KEYS && all.fewer == 0;
+        return isEnough && (!IS_EXACT || all.sum == RECORDS && all.more == 0);
+    }
+
+    /** Draws the states until a moment. */
+    private void watch(long until) throws Exception {
+        while (System.nanoTime() < until) {
+            State all = all();
+            double at = (System.nanoTime() - began) / 1e9;
+            if (all.isRunning) {
+                picture.add(0, store, at, all.sum);
             }
+            picture.add(1, store, at, restoredBefore + all.restored);
+            Thread.sleep(250);
         }
-        victim.waitFor();
-        Matcher restored = Pattern.compile("restored (\\d+)").matcher(last);
-        lastRestored = restored.find() ? Long.parseLong(restored.group(1)) : Long.MAX_VALUE;
-        System.out.println("demo: " + store + " start " + start + ": " + last);
-        return isExact;
     }
 
-    private static void kill(Process victim) throws Exception {
-        new ProcessBuilder("kill", "-9", Long.toString(victim.pid())).start().waitFor();
+    /** Waits until every record is counted. */
+    private void awaitWhole() throws Exception {
+        long until = System.nanoTime() + Duration.ofSeconds(PATIENCE_SECONDS).toNanos();
+        while (!isRight()) {
+            for (Instance instance : instances) {
+                instance.check();
+            }
+            if (System.nanoTime() > until) {
+                throw new IOException(store + ": the counts are not right after " + PATIENCE_SECONDS
+                        + " s without a kill: " + all());
+            }
+            watch(System.nanoTime() + Duration.ofMillis(500).toNanos());
+        }
     }
 
     private static void produce(String store) throws Exception {
@@ -130,16 +200,18 @@ public class KillDemo {
         }
     }
 
-    private static void count(String store, Path directory) throws Exception {
+    private static void count(String store, String number, Path directory) throws Exception {
         Properties properties = new Properties();
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, "demo-" + store);
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, BROKER);
         properties.put(StreamsConfig.STATE_DIR_CONFIG, directory.toString());
-        properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, GUARANTEE);
         properties.put("commit.interval.ms", 200);
         properties.put("statestore.cache.max.bytes", 0);
         properties.put("auto.offset.reset", "earliest");
-        properties.put("session.timeout.ms", 6000);
+        // A member that comes back within this time has the partitions that it had.
+        properties.put("group.instance.id", "instance-" + number);
+        properties.put("session.timeout.ms", 20_000);
         properties.put("heartbeat.interval.ms", 1000);
         if (store.equals("esker")) {
             properties.put("dsl.store.suppliers.class", "dev.esker.kafka.streams.EskerDslStoreSuppliers");
@@ -163,38 +235,36 @@ public class KillDemo {
             @Override
             public void onRestoreEnd(TopicPartition partition, String name, long records) {}
         });
-        long began = System.nanoTime();
         streams.start();
         while (true) {
             Thread.sleep(500);
-            if (streams.state() != KafkaStreams.State.RUNNING) {
-                System.out.println("starting, restored " + restored);
-                continue;
-            }
-            report(streams, restored.get(), (System.nanoTime() - began) / 1_000_000_000);
+            System.out.println(report(streams, restored.get()).line());
         }
     }
 
-    private static void report(KafkaStreams streams, long restored, long seconds) {
-        try {
-            ReadOnlyKeyValueStore<String, Long> counts = streams.store(
-                    StoreQueryParameters.fromNameAndType("counts", QueryableStoreTypes.keyValueStore()));
-            long sum = 0;
-            long keys = 0;
-            long wrong = 0;
-            try (KeyValueIterator<String, Long> all = counts.all()) {
-                while (all.hasNext()) {
-                    long count = all.next().value;
-                    sum += count;
-                    keys++;
-                    wrong += count == RECORDS / KEYS ? 0 : 1;
+    private static Instance.State report(KafkaStreams streams, long restored) {
+        long sum = 0;
+        long keys = 0;
+        long fewer = 0;
+        long more = 0;
+        if (streams.state() == KafkaStreams.State.RUNNING) {
+            try {
+                ReadOnlyKeyValueStore<String, Long> counts = streams.store(
+                        StoreQueryParameters.fromNameAndType("counts", QueryableStoreTypes.keyValueStore()));
+                try (KeyValueIterator<String, Long> all = counts.all()) {
+                    while (all.hasNext()) {
+                        long count = all.next().value;
+                        sum += count;
+                        keys++;
+                        fewer += count < RECORDS / KEYS ? 1 : 0;
+                        more += count > RECORDS / KEYS ? 1 : 0;
+                    }
                 }
+                return new Instance.State(true, restored, sum, keys, fewer, more);
+            } catch (RuntimeException rebalancing) {
+                // Its partitions are on their way.
             }
-            boolean isDone = sum >= RECORDS;
-            String state = "restored " + restored + ", counted " + sum + " after " + seconds + " s";
-            System.out.println(isDone ? "exact " + (sum == RECORDS && keys == KEYS && wrong == 0) + ", " + state : state);
-        } catch (RuntimeException rebalancing) {
-            System.out.println("rebalancing, restored " + restored);
         }
+        return new Instance.State(false, restored, sum, keys, fewer, more);
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Maximum lines of a file.
 const LINES_MAX: &[(&str, usize)] =
-    &[("README.md", 120), ("CHANGELOG.md", 90), ("ARCHITECTURE.md", 300)];
+    &[("README.md", 120), ("CHANGELOG.md", 60), ("ARCHITECTURE.md", 300)];
 /// Maximum words of a decision, and of a paragraph of the page of measurements.
 const DECISION_WORDS_MAX: usize = 300;
 const PARAGRAPH_WORDS_MAX: usize = 80;

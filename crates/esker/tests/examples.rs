@@ -24,3 +24,8 @@ examples! {
     bulk_load at "../examples/bulk_load.rs",
     dictionary_and_fork at "../examples/dictionary_and_fork.rs",
 }
+
+#[cfg(feature = "encryption")]
+examples! {
+    encryption_cost at "../examples/encryption_cost.rs",
+}

@@ -69,7 +69,7 @@ class HeapTest {
                 }
             });
             exhaust("transaction", () -> {
-                try (Transaction transaction = db.transaction()) {
+                try (Transaction transaction = db.transaction(TransactionOptions.DEFAULT)) {
                     return transaction.get(b("large"));
                 }
             });

@@ -97,7 +97,8 @@ public class KillDemo {
             instance.start();
         }
         for (int kill = 0; kill < kills; kill++) {
-            watch(System.nanoTime() + Duration.ofMillis(3_000 + random.nextInt(4_000)).toNanos());
+            awaitRunning(instances.get(kill % INSTANCES));
+            watch(System.nanoTime() + Duration.ofMillis(500 + random.nextInt(3_000)).toNanos());
             restart(kill % INSTANCES, "kill " + (kill + 1));
         }
         awaitWhole();
@@ -170,6 +171,15 @@ public class KillDemo {
             }
             picture.add(1, store, at, restoredBefore + all.restored);
             Thread.sleep(250);
+        }
+    }
+
+    /** Waits until an instance counts: one that is killed while it starts has nothing to lose. */
+    private void awaitRunning(Instance instance) throws Exception {
+        long until = System.nanoTime() + Duration.ofSeconds(PATIENCE_SECONDS).toNanos();
+        while (!instance.state().isRunning() && System.nanoTime() < until) {
+            instance.check();
+            watch(System.nanoTime() + Duration.ofMillis(250).toNanos());
         }
     }
 

@@ -23,8 +23,8 @@ public final class Picture {
     private static final int STEPS = 4;
     private static final String[] COLOURS = {"#d9622b", "#3b6fb6", "#3f9d63", "#8a5bb5", "#a67c00", "#2a8c8c"};
 
-    /** A value at a moment. */
-    private record Point(double seconds, double value) {}
+    /** A value at a moment, or a gap of the line. */
+    private record Point(double seconds, double value, boolean isGap) {}
 
     /** A moment of a line at which something happened. */
     private record Mark(String line, double seconds) {}
@@ -52,7 +52,15 @@ public final class Picture {
         if (!names.contains(line)) {
             names.add(line);
         }
-        panels.get(panel).lines.computeIfAbsent(line, name -> new ArrayList<>()).add(new Point(seconds, value));
+        panels.get(panel).lines.computeIfAbsent(line, name -> new ArrayList<>()).add(new Point(seconds, value, false));
+    }
+
+    /** Ends a line in a panel: the next value begins another part of it. */
+    public synchronized void pause(int panel, String line) {
+        List<Point> points = panels.get(panel).lines.get(line);
+        if (points != null) {
+            points.add(new Point(0, 0, true));
+        }
     }
 
     /** Marks a moment of a line in every panel. */
@@ -103,9 +111,13 @@ public final class Picture {
         }
         panel.lines.forEach((name, points) -> {
             StringBuilder path = new StringBuilder();
+            boolean begins = true;
             for (Point point : points) {
-                out(path, "%s%.1f %.1f", path.isEmpty() ? "M" : "L", x(point.seconds, end),
-                        top + PANEL * (1 - point.value / high));
+                if (!point.isGap) {
+                    out(path, "%s%.1f %.1f", begins ? "M" : "L", x(point.seconds, end),
+                            top + PANEL * (1 - point.value / high));
+                }
+                begins = point.isGap;
             }
             out(svg, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", path, colour(name));
         });

@@ -107,6 +107,7 @@ public final class ClusterDemo {
     /** Gives a node a command for a range of entries, part by part, and draws how fast each part was. */
     private NodeProcess.Answer inParts(NodeProcess node, int panel, String command, long from, long to)
             throws IOException {
+        picture.pause(panel, store);
         long count = 0;
         long millis = 0;
         for (int part = 0; part < PARTS; part++) {

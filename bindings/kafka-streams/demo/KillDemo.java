@@ -168,6 +168,8 @@ public class KillDemo {
             double at = (System.nanoTime() - began) / 1e9;
             if (all.isRunning) {
                 picture.add(0, store, at, all.sum);
+            } else {
+                picture.pause(0, store);
             }
             picture.add(1, store, at, restoredBefore + all.restored);
             Thread.sleep(250);

@@ -182,6 +182,7 @@ for name in esker feed wire encryption follower closing; do
     program "bindings/c/tests/$name.c" "${static[@]}"
     [ -z "$valgrind" ] || under_valgrind "$name.c"
 done
+program bindings/c/bench/calls.c "${static[@]}"
 for example in bindings/c/examples/*.c; do
     program "$example" -L"$out" -lesker
     program "$example" "${static[@]}"

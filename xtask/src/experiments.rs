@@ -1,8 +1,8 @@
 //! Generates the page of each repeated experiment, and its pictures, from its committed record.
 //!
 //! Invariant: `docs/results/NAME.md` and `docs/results/NAME/*.svg` contain nothing but what
-//! `docs/results/NAME/record.json.zst`, the experiment's claims and the remarks in
-//! `docs/results/NAME/notes.md`, if there are any, say. A check fails if they differ.
+//! `docs/results/NAME/record.json.zst` and the experiment's claims say. A check fails if they
+//! differ.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,6 @@ use esker_lab::report::lab_text::{Form, write_with};
 
 const FOLDER: &str = "docs/results";
 const RECORD: &str = "record.json.zst";
-/// Written by hand: what the figures mean.
-const NOTES: &str = "notes.md";
-/// Maximum number of series of an experiment whose page has pictures.
-const DRAWN_SERIES_MAX: usize = 12;
 
 /// Writes the pages and pictures, and removes pictures that no page has any more.
 ///
@@ -93,8 +89,7 @@ fn make(root: &Path, name: &str) -> Result<Vec<(String, String)>, String> {
     let whos = whos(&views);
     let mut made = Vec::new();
     let mut shown: Vec<(String, String)> = Vec::new();
-    let is_drawn = experiment.file.series.len() <= DRAWN_SERIES_MAX;
-    for (index, view) in views.iter().enumerate().filter(|_| is_drawn) {
+    for (index, view) in views.iter().enumerate() {
         // A series shown in several units is drawn in the first of them.
         if shown.iter().any(|(series, _)| *series == view.series.name) {
             continue;
@@ -113,12 +108,7 @@ fn make(root: &Path, name: &str) -> Result<Vec<(String, String)>, String> {
         .map_err(|e| e.to_string())?;
     let text = String::from_utf8(out).map_err(|e| e.to_string())?;
     let (title, rest) = text.split_once('\n').unwrap_or((&text, ""));
-    let notes = root.join(FOLDER).join(name).join(NOTES);
-    let notes = match notes.exists() {
-        true => std::fs::read_to_string(&notes).map_err(|e| format!("{}: {e}", notes.display()))?,
-        false => String::new(),
-    };
-    let page = format!("{title}\n{}\n{notes}{rest}", conditions(&experiment, &record, name));
+    let page = format!("{title}\n{}\n{rest}", conditions(&experiment, &record, name));
     made.push((format!("{FOLDER}/{name}.md"), tidied(&page)));
     Ok(made)
 }

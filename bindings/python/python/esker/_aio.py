@@ -27,6 +27,18 @@ _PIECE_BYTES = 64 << 10
 WAIT_MAX = 0.1  # seconds that a thread waits after its caller was cancelled
 
 
+def slices(timeout: float | None) -> IteratorProtocol[float]:
+    """Cuts a wait into parts of at most ``WAIT_MAX`` seconds, so that a thread ends it soon after its
+    caller was cancelled. The last part of a wait with an end takes no time.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = WAIT_MAX if end is None else max(0.0, end - time.monotonic())
+        yield min(left, WAIT_MAX)
+        if left == 0:
+            return
+
+
 class Source(Protocol):
     """A binary file object that is read."""
 
@@ -328,17 +340,14 @@ class Changes:
 
     async def wait(self, timeout: float | None = None) -> esker.ChangeBatch | None:
         """See ``esker.Changes.wait``."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = WAIT_MAX if end is None else max(0.0, end - time.monotonic())
-            await self._threads.run(self._fetch, min(left, WAIT_MAX))
+        for longest in slices(timeout):
+            await self._threads.run(self._fetch, longest)
             if self._read:
                 batch = self._read.popleft()
                 if not batch.continues:
                     self._position = batch.sequence
                 return batch
-            if left == 0:
-                return None
+        return None
 
     def __aiter__(self) -> Self:
         return self

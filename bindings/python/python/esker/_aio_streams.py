@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar
 
 import esker
 
 from ._aio import (
-    WAIT_MAX,
     AsyncSource,
     Awaited,
     AwaitedSource,
@@ -27,6 +25,7 @@ from ._aio import (
     Source,
     Threads,
     is_asynchronous,
+    slices,
 )
 
 if TYPE_CHECKING:
@@ -176,12 +175,11 @@ class ChangeWriter(_Stream):
 
     async def write_next(self, changes: Changes, timeout: float | None = None) -> int | None:
         """See ``esker.ChangeWriter.write_next``."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = WAIT_MAX if end is None else max(0.0, end - time.monotonic())
-            written = await self._run(_GRACE, self._next, changes, min(left, WAIT_MAX))
-            if written is not None or left == 0:
+        for longest in slices(timeout):
+            written = await self._run(_GRACE, self._next, changes, longest)
+            if written is not None:
                 return written
+        return None
 
     async def content(self) -> int:
         """See ``esker.ChangeWriter.content``. A cancelled call ends the stream."""

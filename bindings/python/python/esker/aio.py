@@ -29,7 +29,6 @@ import asyncio
 import contextlib
 import os
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -37,7 +36,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import esker
 
 from ._aio import (
-    WAIT_MAX,
     AsyncSource,
     AwaitedSource,
     Changes,
@@ -51,6 +49,7 @@ from ._aio import (
     ValueReader,
     WriteBatch,
     is_asynchronous,
+    slices,
 )
 from ._aio_streams import Applier, AsyncSink, ChangeWriter, Sink, applier, change_writer
 from ._aio_transactions import Savepoint, Transaction
@@ -513,13 +512,10 @@ class Follower(Object):
 
     async def wait_for(self, position: int, timeout: float | None = None) -> bool:
         """See ``esker.Follower.wait_for``. A cancelled wait ends soon on its thread, too."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = WAIT_MAX if end is None else max(0.0, end - time.monotonic())
-            if await self._threads.run(self._plain.wait_for, position, min(left, WAIT_MAX)):
+        for longest in slices(timeout):
+            if await self._threads.run(self._plain.wait_for, position, longest):
                 return True
-            if left == 0:
-                return False
+        return False
 
     async def lag(self) -> esker.FollowerLag:
         """See ``esker.Follower.lag``."""

@@ -1,4 +1,3 @@
-import dev.esker.ycsb.Processes;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
@@ -22,6 +21,12 @@ final class Instance {
         String line() {
             return (isRunning ? "running" : "starting") + " restored " + restored + " sum " + sum + " keys " + keys
                     + " fewer " + fewer + " more " + more;
+        }
+
+        /** Returns what both say together; running only if both are. */
+        State plus(State other) {
+            return new State(isRunning && other.isRunning, restored + other.restored, sum + other.sum,
+                    keys + other.keys, fewer + other.fewer, more + other.more);
         }
 
         static State of(String line) {
@@ -94,13 +99,5 @@ final class Instance {
         if (process != null) {
             process.destroyForcibly();
         }
-    }
-
-    /** Returns the command of an instance, with its number and its directory at the end. */
-    static List<String> command(String heap, List<String> settings, List<String> arguments) {
-        List<String> command = Processes.java(heap);
-        command.addAll(settings);
-        command.addAll(arguments);
-        return command;
     }
 }

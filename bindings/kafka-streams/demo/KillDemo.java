@@ -1,4 +1,5 @@
 import dev.esker.ycsb.Picture;
+import dev.esker.ycsb.Processes;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -9,6 +10,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -47,7 +49,6 @@ public class KillDemo {
     private static final long RESTORED_MAX = RECORDS / 10;
 
     private final String store;
-    private final Path place;
     private final Picture picture;
     private final List<Instance> instances = new ArrayList<>();
     private final long began = System.nanoTime();
@@ -57,14 +58,12 @@ public class KillDemo {
 
     private KillDemo(String store, Path place, Picture picture) {
         this.store = store;
-        this.place = place;
         this.picture = picture;
         for (int number = 1; number <= INSTANCES; number++) {
-            List<String> settings = List.of("-Drecords=" + RECORDS, "-Dkeys=" + KEYS, "-Dguarantee=" + GUARANTEE);
-            String directory = place.resolve(store + "-" + number).toString();
-            instances.add(new Instance(
-                    Instance.command("512m", settings, List.of("KillDemo", "count", store, "" + number, directory)),
-                    new File(place.toFile(), store + ".log")));
+            List<String> command = Processes.java("512m");
+            command.addAll(List.of("-Drecords=" + RECORDS, "-Dkeys=" + KEYS, "-Dguarantee=" + GUARANTEE, "KillDemo",
+                    "count", store, "" + number, place.resolve(store + "-" + number).toString()));
+            instances.add(new Instance(command, new File(place.toFile(), store + ".log")));
         }
     }
 
@@ -98,7 +97,7 @@ public class KillDemo {
         }
         for (int kill = 0; kill < kills; kill++) {
             awaitRunning(instances.get(kill % INSTANCES));
-            watch(System.nanoTime() + Duration.ofMillis(500 + random.nextInt(3_000)).toNanos());
+            watch(500 + random.nextInt(3_000));
             restart(kill % INSTANCES, "kill " + (kill + 1));
         }
         awaitWhole();
@@ -112,25 +111,26 @@ public class KillDemo {
         }
         boolean isRight = isRight();
         boolean keeps = !store.equals("esker") || !IS_EXACT || restoredMost <= RESTORED_MAX;
-        State all = all();
+        Instance.State all = all();
         System.out.println("demo: " + store + ": after " + (kills + INSTANCES) + " kills, "
-                + (IS_EXACT ? "counts exact: " : "no count too low: ") + isRight + ", " + all.sum + " counted of "
-                + RECORDS + ", " + restoredBefore + " restored, " + seconds() + " s"
+                + (IS_EXACT ? "counts exact: " : "no count too low: ") + isRight + ", " + all.sum() + " counted of "
+                + RECORDS + ", " + restoredBefore + " restored, " + (long) seconds() + " s"
                 + (keeps ? "" : ", but a start restored " + restoredMost));
         return isRight && keeps;
     }
 
-    private long seconds() {
-        return (System.nanoTime() - began) / 1_000_000_000;
+    private double seconds() {
+        return (System.nanoTime() - began) / 1e9;
     }
 
     /** Kills an instance and starts it again. */
     private void restart(int number, String what) throws Exception {
-        picture.mark(store, (System.nanoTime() - began) / 1e9);
+        picture.mark(store, seconds());
         Instance instance = instances.get(number);
         instance.check();
         ended(number, instance.kill());
-        System.out.println("demo: " + store + ": " + what + " of instance " + (number + 1) + " after " + seconds() + " s");
+        System.out.println("demo: " + store + ": " + what + " of instance " + (number + 1) + " after "
+                + (long) seconds() + " s");
         instance.start();
     }
 
@@ -142,61 +142,53 @@ public class KillDemo {
                 + last.restored() + ", and had counted " + last.sum());
     }
 
-    /** What all instances together have. */
-    private record State(boolean isRunning, long restored, long sum, long keys, long fewer, long more) {}
-
-    private State all() {
-        List<Instance.State> states = instances.stream().map(Instance::state).toList();
-        return new State(states.stream().allMatch(Instance.State::isRunning),
-                states.stream().mapToLong(Instance.State::restored).sum(),
-                states.stream().mapToLong(Instance.State::sum).sum(),
-                states.stream().mapToLong(Instance.State::keys).sum(),
-                states.stream().mapToLong(Instance.State::fewer).sum(),
-                states.stream().mapToLong(Instance.State::more).sum());
+    /** Returns what all instances together have. */
+    private Instance.State all() {
+        return instances.stream().map(Instance::state).reduce(Instance.State::plus).orElseThrow();
     }
 
     private boolean isRight() {
-        State all = all();
-        boolean isEnough = all.isRunning && all.keys == KEYS && all.fewer == 0;
-        return isEnough && (!IS_EXACT || all.sum == RECORDS && all.more == 0);
+        Instance.State all = all();
+        boolean isEnough = all.isRunning() && all.keys() == KEYS && all.fewer() == 0;
+        return isEnough && (!IS_EXACT || all.sum() == RECORDS && all.more() == 0);
     }
 
-    /** Draws the states until a moment. */
-    private void watch(long until) throws Exception {
+    /** Draws the states for a time. */
+    private void watch(long millis) throws Exception {
+        long until = System.nanoTime() + Duration.ofMillis(millis).toNanos();
         while (System.nanoTime() < until) {
-            State all = all();
-            double at = (System.nanoTime() - began) / 1e9;
-            if (all.isRunning) {
-                picture.add(0, store, at, all.sum);
+            Instance.State all = all();
+            if (all.isRunning()) {
+                picture.add(0, store, seconds(), all.sum());
             } else {
                 picture.pause(0, store);
             }
-            picture.add(1, store, at, restoredBefore + all.restored);
+            picture.add(1, store, seconds(), restoredBefore + all.restored());
             Thread.sleep(250);
         }
     }
 
     /** Waits until an instance counts: one that is killed while it starts has nothing to lose. */
     private void awaitRunning(Instance instance) throws Exception {
-        long until = System.nanoTime() + Duration.ofSeconds(PATIENCE_SECONDS).toNanos();
-        while (!instance.state().isRunning() && System.nanoTime() < until) {
-            instance.check();
-            watch(System.nanoTime() + Duration.ofMillis(250).toNanos());
-        }
+        await("an instance does not count", () -> instance.state().isRunning());
     }
 
     /** Waits until every record is counted. */
     private void awaitWhole() throws Exception {
-        long until = System.nanoTime() + Duration.ofSeconds(PATIENCE_SECONDS).toNanos();
-        while (!isRight()) {
+        await("the counts are not right", this::isRight);
+    }
+
+    private void await(String otherwise, BooleanSupplier isDone) throws Exception {
+        double until = seconds() + PATIENCE_SECONDS;
+        while (!isDone.getAsBoolean()) {
             for (Instance instance : instances) {
                 instance.check();
             }
-            if (System.nanoTime() > until) {
-                throw new IOException(store + ": the counts are not right after " + PATIENCE_SECONDS
-                        + " s without a kill: " + all());
+            if (seconds() > until) {
+                throw new IOException(store + ": " + otherwise + " after " + PATIENCE_SECONDS + " s without a kill: "
+                        + all());
             }
-            watch(System.nanoTime() + Duration.ofMillis(500).toNanos());
+            watch(250);
         }
     }
 

@@ -137,6 +137,15 @@ impl StoreOptions {
         self.cache_bytes + self.memtable_bytes
     }
 
+    /// Returns the options for one engine only, in the order in which they were given.
+    pub fn own_options<'a>(
+        &'a self,
+        engine: &'a str,
+    ) -> impl DoubleEndedIterator<Item = (&'a str, &'a str)> {
+        let own = self.engine_options.iter().filter(move |(of, ..)| of == engine);
+        own.map(|(_, name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Returns an engine's reported settings, without those left to it by
     /// [`StoreOptions::as_shipped`].
     pub fn given(&self, mut given: Vec<(String, String)>) -> Vec<(String, String)> {

@@ -61,11 +61,9 @@ fn settings(options: &StoreOptions) -> Vec<(String, String)> {
         true => vec![pair("durability", options.durability.name().into())],
         false => shared(options),
     };
-    for (engine, name, value) in &options.engine_options {
-        if engine == NAME {
-            settings.retain(|(shared, _)| shared != name);
-            settings.push((name.clone(), value.clone()));
-        }
+    for (name, value) in options.own_options(NAME) {
+        settings.retain(|(shared, _)| shared != name);
+        settings.push((name.to_string(), value.to_string()));
     }
     settings
 }

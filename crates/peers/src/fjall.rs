@@ -32,8 +32,8 @@ const NAME: &str = "fjall";
 
 /// Returns how values are kept apart from their keys, if an option asks for it.
 fn separation(options: &StoreOptions) -> Result<Option<KvSeparationOptions>> {
-    let own = |(engine, name, _): &&(String, String, String)| engine == NAME && name == SEPARATION;
-    let Some((.., value)) = options.engine_options.iter().rfind(own) else { return Ok(None) };
+    let own = options.own_options(NAME).rfind(|(name, _)| *name == SEPARATION);
+    let Some((_, value)) = own else { return Ok(None) };
     let bytes = bytes_of(value).and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(|| {
         LabError::usage(format!("{NAME}.{SEPARATION}: expected a number of bytes, found {value:?}"))
     })?;
@@ -87,8 +87,7 @@ impl Engine for Fjall {
         if compression(options) != options.compression {
             name.push_str(&format!(" ({} is not offered)", options.compression.name()));
         }
-        let own = options.engine_options.iter().filter(|(engine, ..)| engine == NAME);
-        let own = own.map(|(_, name, value)| (name.clone(), value.clone()));
+        let own = options.own_options(NAME).map(|(name, value)| pair(name, value.to_string()));
         let mut given = options.given(vec![
             pair("max_memtable_size", options.memtable_bytes.to_string()),
             pair("cache_size", options.cache_bytes.to_string()),

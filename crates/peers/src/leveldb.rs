@@ -105,11 +105,8 @@ impl LevelDb {
 
     /// Returns whether reads verify checksums.
     fn verifies(options: &StoreOptions) -> Result<bool> {
-        let own = options
-            .engine_options
-            .iter()
-            .rfind(|(engine, name, _)| engine == NAME && name == VERIFY_CHECKSUMS);
-        match own.map(|(.., value)| value.as_str()) {
+        let own = options.own_options(NAME).rfind(|(name, _)| *name == VERIFY_CHECKSUMS);
+        match own.map(|(_, value)| value) {
             None | Some("true") => Ok(true),
             Some("false") => Ok(false),
             Some(other) => Err(LabError::usage(format!(

@@ -87,8 +87,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Returns the options of RocksDB alone, in the order in which they were given.
 pub fn given(options: &StoreOptions) -> impl Iterator<Item = (&str, &str)> {
-    let own = options.engine_options.iter().filter(|(engine, ..)| engine == NAME);
-    own.map(|(_, name, value)| (name.as_str(), value.as_str()))
+    options.own_options(NAME)
 }
 
 /// Returns whether an option of the tables was given.

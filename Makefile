@@ -2,7 +2,7 @@
 .PHONY: bench bindings results experiments site guard crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: model followers expiry stores proof kills feedkills separated powercut mapped soak tsan asan
-.PHONY: deb portable mutants coverage shim dropin apps capi wheel pytest overhead
+.PHONY: deb deb-test portable mutants coverage shim dropin apps capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-asan go-bench go-module crates
 .PHONY: nodetest node-bench node-ecosystem npm-pack

@@ -7,9 +7,9 @@
 //!
 //! Invariants:
 //! * A rest begins only while no flush and no compaction runs or is due, and while the pressure on
-//!   processors and devices is low. It pauses between two compactions while the pressure on processors
-//!   is not: that on devices may be its own. Its compactions stop for a write, a flush, a caller that compacts
-//!   or needs space, and the close. What a stopped compaction has written is lost.
+//!   processors and devices is low. Between two compactions it pauses while the pressure on processors
+//!   is high; that on devices may be its own. Its compactions stop for a write, a flush, a caller that
+//!   compacts or needs space, and the close. What a stopped compaction has written is lost.
 //! * Rest compactions write no more than their allowance ([`super::rest_state`]).
 //! * An idle store that has finished its rest wakes no thread.
 //! * No caller waits for a rest compaction, and none sees its error.

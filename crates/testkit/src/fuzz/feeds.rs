@@ -14,9 +14,8 @@ use super::fixup;
 
 /// Identity of the store of the seeds.
 const SOURCE: u64 = 7;
-/// Bytes of changes in memory for each byte of a stream: a change of two bytes is an enum of about a
-/// hundred.
-const CHANGES_PER_BYTE: usize = 1;
+/// Fewest bytes of a change in a stream: its kind, and the length of a name.
+const CHANGE_BYTES_MIN: usize = 2;
 
 fn read_stream(bytes: &[u8]) {
     let Ok(mut reader) = ChangeReader::new(bytes) else { return };
@@ -36,7 +35,7 @@ fn read_stream(bytes: &[u8]) {
         assert_eq!(found.ok().flatten(), Some(item), "another item");
     }
     assert!(items * 17 <= bytes.len(), "{items} items of {} bytes", bytes.len());
-    assert!(changes <= bytes.len() * CHANGES_PER_BYTE, "{changes} changes");
+    assert!(changes * CHANGE_BYTES_MIN <= bytes.len(), "{changes} changes");
 }
 
 /// Reads a stream of changes, as it is and with corrected checksums.
@@ -154,6 +153,8 @@ pub fn feed_records_seeds() -> Vec<Vec<u8>> {
 
 /// The names of the files that are fuzzed: one for each layout, and the keys.
 const ENCRYPTED: [&str; 4] = ["000001.sst", "000001.wal", "CURRENT", "KEYS"];
+/// The place of the keys in them.
+const KEYS: usize = 3;
 
 fn master() -> MasterKey {
     MasterKey::from_bytes([3; 32])
@@ -172,7 +173,7 @@ fn encrypted_dir(keys: Option<&[u8]>) -> (Arc<MemFs>, Arc<dyn Fs>) {
         let fs = EncryptedFs::new(inner.clone(), master());
         match keys {
             Some(keys) => {
-                let file = inner.create_new(&dir().join("KEYS"));
+                let file = inner.create_new(&dir().join(ENCRYPTED[KEYS]));
                 file.and_then(|mut file| file.append(keys)).map_err(io)?;
             }
             None => fs.share_keys(None, dir()).map_err(|e| e.to_string())?,
@@ -188,7 +189,7 @@ static SEALED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let view = fs.pinned(dir()).ok().flatten().unwrap_or(fs);
     let sealed = |name: &&str| {
         let path = dir().join(name);
-        if *name != "KEYS" {
+        if *name != ENCRYPTED[KEYS] {
             let written = view.create_new(&path).and_then(|mut file| {
                 file.append(&[1; 300])?;
                 file.append(&[2; 5000])?;
@@ -202,10 +203,9 @@ static SEALED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 });
 
 fn read_encrypted(which: usize, bytes: &[u8]) {
-    let is_keys = ENCRYPTED[which] == "KEYS";
-    let (inner, fs) = encrypted_dir(Some(if is_keys { bytes } else { &SEALED[3] }));
+    let (inner, fs) = encrypted_dir(Some(if which == KEYS { bytes } else { &SEALED[KEYS] }));
     let Some(view) = fs.pinned(dir()).ok().flatten() else { return };
-    if is_keys {
+    if which == KEYS {
         let _ = fs.check_keys(dir());
         return;
     }
@@ -224,7 +224,7 @@ pub fn encrypted_file(input: &[u8]) {
     let Some((which, bytes)) = input.split_first() else { return };
     let which = usize::from(*which) % ENCRYPTED.len();
     read_encrypted(which, bytes);
-    if ENCRYPTED[which] == "KEYS" {
+    if which == KEYS {
         // Two copies, each with its checksum.
         let mut fixed = bytes.to_vec();
         let (first, second) = fixed.split_at_mut(bytes.len() / 2);

@@ -23,7 +23,8 @@ pub use crate::memtable::Memtable;
 pub use crate::options::is_of_keyspaces;
 pub use crate::table::block::Block;
 pub use crate::table::{
-    External, ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter, key_hash,
+    External, IndexBudget, ReadConfig, Table, TableInfo, TableOptions, TableSource, TableWriter,
+    key_hash,
 };
 pub use crate::tree::catalog::{DEFAULT_KEYSPACE, check_name as check_keyspace_name};
 pub use crate::tree::current::{Current, Slot};

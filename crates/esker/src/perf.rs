@@ -53,7 +53,7 @@ pub struct PerfContext {
     pub cache_hits: u64,
     /// Blocks that were not found in the block cache.
     pub cache_misses: u64,
-    /// Blocks that were read from a file.
+    /// Blocks, and partitions of indexes and filters, that were read from a file.
     pub blocks_read: u64,
     /// Bytes of these blocks in the file, that is compressed and with their checksums.
     pub block_bytes_read: u64,

@@ -47,6 +47,8 @@ const PRIORITIES: &[(&str, i32)] = &[
     ("min_overlapping_ratio", 3),
     ("round_robin", 4),
 ];
+const INDEXES: &[(&str, i32)] =
+    &[("binary_search", 0), ("hash_search", 1), ("two_level_index_search", 2)];
 const BLOCK_INDEXES: &[(&str, i32)] = &[("binary_search", 0), ("binary_search_and_hash", 1)];
 
 use Of::{Store, Table};
@@ -74,6 +76,8 @@ const OPTIONS: &[(&str, Of, Values)] = &[
     ("blob_compression_type", Store, Words(COMPRESSIONS)),
     ("enable_blob_gc", Store, Flag),
     ("blob_gc_age_cutoff", Store, Real),
+    ("index_type", Table, Words(INDEXES)),
+    ("partition_filters", Table, Flag),
     ("data_block_index_type", Table, Words(BLOCK_INDEXES)),
     ("cache_index_and_filter_blocks", Table, Flag),
     ("pin_l0_filter_and_index_blocks_in_cache", Table, Flag),

@@ -50,7 +50,7 @@ pub struct Flaws {
     pub dir_sync_ignored: bool,
     /// A truncation of a file does nothing and reports success.
     pub cut_ignored: bool,
-    /// As `sync_ignored`, for files that are created with this extension.
+    /// As `sync_ignored`, for files that are created with this extension or with this name.
     pub sync_ignored_of: Option<&'static str>,
 }
 
@@ -139,7 +139,8 @@ impl State {
         let inode = self.inodes.len();
         self.set_name(path, Node::File(inode))?;
         let ignored = self.flaws.sync_ignored_of.map(std::ffi::OsStr::new);
-        let sync_ignored = ignored.is_some() && ignored == path.extension();
+        let is_named = ignored == path.extension() || ignored == path.file_name();
+        let sync_ignored = ignored.is_some() && is_named;
         self.inodes.push(Inode { sync_ignored, ..Inode::default() });
         Ok(inode)
     }

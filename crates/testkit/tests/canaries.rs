@@ -222,6 +222,42 @@ fn forgotten_expiry_and_repeated_operand_are_detected() {
     }
 }
 
+/// Runs the cuts of a script with ingests of several files, and with forks.
+fn cuts_of_ingests_and_forks(bug: PlantedBug) -> Tally {
+    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+    let mut script = script(Policy::Fluid, Theme::Feed, 5, 30);
+    let put = |n: u8| Op::Put(0, vec![b'a' + n], vec![n; 9]);
+    // A file has seven entries.
+    script.steps.extend([Step::Ingest((0..20).map(put).collect()), Step::Read]);
+    script.steps.extend([Step::Checkpoint, Step::Checkpoint, Step::Checkpoint]);
+    cuts::run(&script, &effort)
+}
+
+#[test]
+fn torn_ingest_and_fork_without_a_pair_are_detected() {
+    let without = cuts_of_ingests_and_forks(PlantedBug::None);
+    assert!(without.failures.is_empty(), "{}", without.report());
+    assert!(without.of("ingests") > 0 && without.of("forks") > 0, "{:?}", without.counts);
+    let tally = cuts_of_ingests_and_forks(PlantedBug::TornIngest);
+    let torn = tally.failures.iter().filter(|f| f.message.contains("no number of first batches"));
+    assert!(torn.count() > 0, "{:?} {}", tally.counts, tally.report());
+    let tally = cuts_of_ingests_and_forks(PlantedBug::ShortFork);
+    assert!(!tally.failures.is_empty(), "{:?}", tally.counts);
+}
+
+#[test]
+fn keys_of_an_encryption_that_are_not_synced_are_detected() {
+    let cuts_with = |ignored| {
+        let flaws = Flaws { sync_ignored_of: ignored, ..Flaws::default() };
+        let bug = PlantedBug::None;
+        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug };
+        cuts::run(&script(Policy::Leveled, Theme::Levels, 4, 16).into_encrypted(), &effort)
+    };
+    let tally = cuts_with(None);
+    assert!(tally.failures.is_empty(), "{}", tally.report());
+    assert!(!cuts_with(Some("KEYS")).failures.is_empty());
+}
+
 /// A compaction filter with the name of the campaigns' one, which removes pairs that it should keep.
 struct GreedyFilter;
 

@@ -15,7 +15,8 @@ pub fn key_hash(key: &[u8]) -> u64 {
 /// A user-defined filter: tells for each file whether it may contain a key.
 ///
 /// A filter must never return `false` for a key it was built from, or reads would miss that key. If
-/// a policy panics in a thread of the store, the store refuses writes until it is opened again.
+/// a policy panics in a thread of the store, the store refuses writes until it is opened again. The
+/// filter of an open table is in memory as a whole, whatever the memory budget is.
 pub trait FilterPolicy: Send + Sync + 'static {
     /// Returns a permanent name of the filter's format. Files written under another name are read
     /// without a filter.

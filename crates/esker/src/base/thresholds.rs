@@ -48,6 +48,9 @@ pub struct Thresholds {
     /// Bytes of tables from which on the space of a tree is bounded. Ships as 1 MiB, because smaller
     /// trees cost nothing.
     pub space_bytes_min: u64,
+    /// Maximum memory for whole indexes and filters of open tables, in bytes, in addition to the
+    /// limit that the budget gives. Ships without one.
+    pub index_bytes_max: u64,
     /// Maximum length, in bytes, of a value from a reader that is written as an ordinary put. Ships
     /// as 512 KiB: two copies of it are in memory at once.
     pub streamed_put_bytes_max: usize,
@@ -73,6 +76,7 @@ impl Default for Thresholds {
             rest_pressure_max_percent: 50,
             pressure_dir: "/proc/pressure",
             space_bytes_min: 1 << 20,
+            index_bytes_max: u64::MAX,
             streamed_put_bytes_max: 512 << 10,
             newest_format: FormatVersion::NEWEST,
         }
@@ -97,6 +101,7 @@ impl Thresholds {
             rest_pressure_max_percent: 100,
             pressure_dir: "/proc/pressure",
             space_bytes_min: 0,
+            index_bytes_max: 6 << 10,
             streamed_put_bytes_max: 100,
             newest_format: FormatVersion::NEWEST,
         }

@@ -8,7 +8,8 @@
 //!
 //! Invariants:
 //! 1. A slot holds a block only while the cache holds the block.
-//! 2. A block in the cache is in its slot, except for a moment after blocks moved between shards.
+//! 2. A block in the cache is in its slot, if it has one, except for a moment after blocks moved
+//!    between shards.
 //! 3. The cache fills and empties slots only while it holds the lock of the block's shard.
 
 use std::sync::Arc;
@@ -29,6 +30,9 @@ pub struct BlockSlots<H> {
 }
 
 impl<H: Send + Sync + 'static> BlockSlots<H> {
+    /// Memory of a slot, in bytes.
+    pub const SLOT_BYTES: usize = size_of::<Slot<H>>();
+
     /// Creates `count` empty slots, allocated from `pages`. `retire_list` is that of the cache
     /// whose blocks the slots will hold.
     pub(super) fn new(

@@ -42,7 +42,8 @@ const SHARDS: usize = 16;
 /// a shard evict each other while other shards have room.
 const SHARD_MIN_BYTES: u64 = 4 * MIB;
 
-/// Identifies a block: a store, a file number and the block's position in the file's index.
+/// Identifies a block, or a partition of an index or filter: a store, a file number and the block's
+/// position in the file's index. Positions from 2^31 on are those of partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockKey {
     /// The file number, unique for the life of the store.

@@ -380,7 +380,7 @@ impl DbInner {
             tables: tree.tables.clone(),
             rules: self.rewrite_rules(tree.id, Some(plan.output_level)),
             version: version.clone(),
-            output: self.output_config(tree, plan.output_level),
+            output: self.compaction_output(tree, plan),
             stopped: &|| {
                 self.yield_to_readers(&job_yield);
                 self.publish_status_if_due();

@@ -298,6 +298,9 @@ pub(super) fn tables_of(
         // A file that the writer of a live store removes must stay readable.
         keep_open: options.keep_files_open || read_only,
         direct: options.direct_io,
+        index_budget: memory.index_budget.clone(),
+        is_flushed: false,
+        index_credit_bytes: 0,
     };
     let open_files_max = if read_only { u64::MAX } else { options.open_files_max };
     let tables = Tables::new(fs.clone(), dir.to_path_buf(), config, open_files_max);

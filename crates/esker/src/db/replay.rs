@@ -33,6 +33,7 @@ use crate::memtable::{ChunkPool, Memtables};
 use crate::metrics::RewriteCounters;
 use crate::options::Options;
 use crate::options::validate::Sizes;
+use crate::table::ReadConfig;
 use crate::tree::edit::VersionEdit;
 use crate::tree::names;
 use crate::tree::output::{Opened, OutputConfig};
@@ -144,7 +145,7 @@ impl<'a> Spill<'a> {
             fs: self.fs.clone(),
             dir: self.dir.clone(),
             table: table_options(&tree.options.load(), tree.id, 0),
-            read: tree.tables.config().clone(),
+            read: ReadConfig { is_flushed: true, ..tree.tables.config().clone() },
             file_size_max_bytes: self.options.file_size_max_bytes,
             verify: self.options.verify_tables,
             next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),

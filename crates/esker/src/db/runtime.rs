@@ -25,7 +25,7 @@ use crate::memtable::ChunkPool;
 use crate::options::Options;
 use crate::options::kinds::CachePolicy;
 use crate::options::validate::{Sizes, transient_bytes};
-use crate::table::Layout;
+use crate::table::{IndexBudget, Layout};
 use crate::tree::fragment::FileMeta;
 
 /// Maximum size of the pool of chunks for the next memtables, in bytes.
@@ -150,6 +150,7 @@ pub(super) struct SharedCaches {
     pool_bytes: u64,
     cache_max: u64,
     tables_bytes: AtomicU64,
+    index_budget: Arc<IndexBudget>,
     last_store: AtomicU32,
     resizing: Mutex<()>,
 }
@@ -164,6 +165,7 @@ impl SharedCaches {
             pool_bytes,
             cache_max,
             tables_bytes: AtomicU64::new(0),
+            index_budget: IndexBudget::new(index_limit_bytes(budget, budget / MEMTABLES_PART)),
             last_store: AtomicU32::new(0),
             resizing: Mutex::new(()),
         }
@@ -197,6 +199,7 @@ pub(super) struct StoreMemory {
     pub cache_store: u32,
     pub pages: Arc<CacheBlockPool>,
     pub pool: Arc<ChunkPool>,
+    pub index_budget: Arc<IndexBudget>,
 }
 
 impl StoreMemory {
@@ -208,6 +211,7 @@ impl StoreMemory {
                 cache_store: 0,
                 pages: Arc::default(),
                 pool: Arc::new(ChunkPool::new(sizes.memtable_bytes as usize)),
+                index_budget: IndexBudget::new(store_index_limit_bytes(options, sizes)),
             };
         };
         let caches = runtime.caches();
@@ -216,8 +220,24 @@ impl StoreMemory {
             cache_store: caches.last_store.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
             pages: caches.pages.clone(),
             pool: caches.pool.clone(),
+            index_budget: caches.index_budget.clone(),
         }
     }
+}
+
+/// Returns the limit of the memory for whole indexes and filters, in bytes: half of what memtables
+/// and short-lived memory leave of the budget, at least an eighth of the budget. The cache has the
+/// other half.
+fn index_limit_bytes(budget_bytes: u64, memtables_bytes: u64) -> u64 {
+    let held = memtables_bytes.saturating_add(transient_bytes(budget_bytes));
+    (budget_bytes.saturating_sub(held) / 2).max(budget_bytes / 8)
+}
+
+/// Returns the same for a store that has a budget of its own.
+pub(super) fn store_index_limit_bytes(options: &Options, sizes: &Sizes) -> u64 {
+    let memtables = ChunkPool::most_bytes(1 + options.frozen_memtables_max, sizes.memtable_bytes);
+    let limit = index_limit_bytes(sizes.memory_budget_bytes, memtables);
+    limit.min(options.thresholds.index_bytes_max)
 }
 
 /// Returns an error if the runtime of `options` belongs to the parent of this process.

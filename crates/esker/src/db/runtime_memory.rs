@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::runtime::RuntimeShare;
+use super::runtime::{RuntimeShare, store_index_limit_bytes};
 use super::stall_list::StallCause;
 use super::state::DbInner;
 use crate::base::memory_ledger::Account;
@@ -74,6 +74,8 @@ impl DbInner {
         let tables = self.tables.memory_bytes(&view.files());
         let count = 1 + self.options.load().frozen_memtables_max;
         let memtables = ChunkPool::most_bytes(count, sizes.memtable_bytes);
+        let limit = store_index_limit_bytes(&self.options.load(), &sizes);
+        self.tables.config().index_budget.set_limit(limit);
         let held = memtables.saturating_add(tables) + transient_bytes(sizes.memory_budget_bytes);
         let room = sizes.memory_budget_bytes.saturating_sub(held);
         let least = sizes.cache_bytes / 8;

@@ -4,14 +4,18 @@
 //! Invariants: a table has the options of its tree at the time when it is begun. Files and tables
 //! get numbers that no other file or table of the store has.
 
+use std::sync::Arc;
+
 use super::state::DbInner;
 use super::tree::Tree;
 use crate::base::checksum::checksum;
 use crate::base::keyspace::TreeId;
 use crate::base::sync::atomic::Ordering;
+use crate::compaction::Plan;
 use crate::options::Options;
-use crate::table::{FilterConfig, TableOptions};
+use crate::table::{FilterConfig, ReadConfig, Table, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice};
+use crate::tree::fragment::FileMeta;
 use crate::tree::output::{NewFile, Opened, OutputConfig, Pace};
 
 impl DbInner {
@@ -25,7 +29,7 @@ impl DbInner {
             fs: self.fs.clone(),
             dir: self.dir.clone(),
             table: table_options(&options, tree.id, level),
-            read: tree.tables.config().clone(),
+            read: ReadConfig { is_flushed: level == 0, ..tree.tables.config().clone() },
             file_size_max_bytes: options.file_size_max_bytes,
             verify: options.verify_tables,
             next_number: Box::new(move || numbers.fetch_add(1, Ordering::Relaxed)),
@@ -42,6 +46,18 @@ impl DbInner {
 }
 
 impl DbInner {
+    /// Returns the configuration for the output of `plan`.
+    pub(super) fn compaction_output(&self, tree: &Tree, plan: &Plan) -> OutputConfig {
+        let mut config = self.output_config(tree, plan.output_level);
+        let mut files: Vec<&Arc<FileMeta>> =
+            plan.inputs.iter().map(|input| &input.fragment.file).collect();
+        files.sort_unstable_by_key(|file| file.number);
+        files.dedup_by_key(|file| file.number);
+        let permits = files.iter().filter_map(|file| file.peek(Table::index_permit_bytes));
+        config.read.index_credit_bytes = permits.sum();
+        config
+    }
+
     /// Returns what each output calls with the bytes that it writes, if the store's runtime limits
     /// them. `is_urgent` for a flush.
     fn output_pace(&self, is_urgent: bool) -> Option<Pace> {

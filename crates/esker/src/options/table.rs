@@ -182,7 +182,7 @@ rows! {
     format_version: u64 = NEWEST_FORMAT, OLDEST_FORMAT => NEWEST_FORMAT, "", Open, [],
         "Format version of a store that is created. `1` makes a store that earlier releases read and write too. An existing store keeps its version until `upgrade_format` raises it. docs/format.md says what each version brought.";
     memory_budget_bytes: Option<u64> = None, MIB => 1024 * GIB, "bytes", Open, [],
-        "Limit on memtables, block cache, filters and indexes together. `auto`: a quarter of the memory available to the process, which is the machine's memory or the lowest limit of its control groups (cgroup v1, v2); at least 4 MiB, and at most 1 GiB unless the configured memtables and cache need more. A store opened read-only also keeps the content of the logs in memory, in addition to this limit.";
+        "Limit on memtables, block cache, filters and indexes together. Filters and indexes have half of what memtables leave in memory as a whole; the others are read in partitions through the cache. `auto`: a quarter of the memory available to the process, which is the machine's memory or the lowest limit of its control groups (cgroup v1, v2); at least 4 MiB, and at most 1 GiB unless the configured memtables and cache need more. A store opened read-only also keeps the content of the logs in memory, in addition to this limit.";
     durability: Durability = Durability::Buffered, 0 => 0, "", Live, ["sync"],
         "Durability of a write that does not set its own.";
     sync_every_ms: u64 = 0, 0 => 3_600_000, "milliseconds", Live, [],

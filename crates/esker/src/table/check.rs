@@ -67,7 +67,7 @@ impl Table {
         keep: Keep,
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<TableInfo>> {
-        let meta = Meta::read(&*self.file()?, &self.source, &self.config)?;
+        let meta = Meta::read(&*self.file()?, &self.source, &self.config.with_own_pages())?;
         let mut state = CheckState {
             summary: Summary::new(self.source.table_id),
             first_key: Vec::new(),
@@ -75,8 +75,9 @@ impl Table {
             last_seqno: 0,
         };
         for at in 0..meta.index.count() {
-            let stays = keep.blocks && self.has_room(at, meta.index.raw_bytes(at));
-            let block = self.read_block(at, stays)?;
+            let place = meta.index.block_place(at);
+            let stays = keep.blocks && self.has_room(at, place.raw_bytes);
+            let block = self.read_block_at(place, stays)?;
             self.check_block(&meta, at, &block, &mut state)?;
             if keep.sketches {
                 self.add_sketch(at, &block);
@@ -84,8 +85,7 @@ impl Table {
             if stays {
                 let _ = self.offer(at, block);
             }
-            let (start, end) = meta.index.place(at);
-            if !pace(end - start) {
+            if !pace(place.end - place.start) {
                 return Ok(None);
             }
         }
@@ -119,27 +119,25 @@ impl Table {
 
     /// Loads the missing blocks of a new table into the cache, while `go_on` returns true. It fills
     /// at most three quarters of the cache and evicts no block. A check ran earlier, while the
-    /// replaced tables still occupied the cache.
+    /// replaced tables still occupied the cache. A table with partitions gets none: the cache has
+    /// no room for it.
     ///
     /// # Errors
     /// A block cannot be read. A later read of the block reports the same error.
     pub fn warm(&self, go_on: &dyn Fn() -> bool) -> Result<()> {
         let mut refused = 0;
-        for at in 0..self.block_count() {
-            if self.is_cached(at) || !self.has_room(at, self.meta.index.raw_bytes(at)) {
+        let blocks = if self.partitions.is_some() { 0 } else { self.block_count() };
+        for at in 0..blocks {
+            let place = self.meta.index.block_place(at);
+            if self.is_cached(at) || !self.has_room(at, place.raw_bytes) {
                 continue;
             }
             if refused == REFUSED_MAX || !go_on() {
                 break;
             }
-            refused += usize::from(!self.offer(at, self.read_block(at, true)?));
+            refused += usize::from(!self.offer(at, self.read_block_at(place, true)?));
         }
         Ok(())
-    }
-
-    /// Returns the number of data blocks.
-    pub fn block_count(&self) -> usize {
-        self.meta.index.count()
     }
 
     /// Calls `visit` for every entry of a block. Reads the file and does not use the cache.
@@ -147,7 +145,7 @@ impl Table {
     /// # Errors
     /// `Corruption` when the block is damaged. `visit` is not called in that case.
     pub fn visit_block(&self, block: usize, visit: &mut Visit<'_>) -> Result<()> {
-        let read = self.read_block(block, false)?;
+        let read = self.read_block(block)?;
         let mut buf = KeyBuf::default();
         for i in 0..read.rows() {
             let row = if i == 0 { read.load(i, &mut buf) } else { read.step_forward(i, &mut buf) };

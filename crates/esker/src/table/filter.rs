@@ -22,12 +22,14 @@ use crate::base::prefetch::prefetch_lines;
 
 use super::{FilterConfig, FilterPolicy};
 
-const LINE_BYTES: usize = 64;
+/// Length of a line in bytes.
+pub(super) const LINE_BYTES: usize = 64;
 const BLOOM: u8 = 1;
 const CUSTOM: u8 = 2;
+
 /// Returns the index of a key's line among `lines` lines: the upper half of the hash, scaled.
 #[inline]
-fn line_of(hash: u64, lines: usize) -> usize {
+pub(super) fn line_of(hash: u64, lines: usize) -> usize {
     (((hash >> 32) * lines as u64) >> 32) as usize
 }
 
@@ -48,6 +50,34 @@ fn for_each_bit(hash: u64, probes: u32, mut visit: impl FnMut(usize) -> bool) ->
         word = (word ^ (word >> 31)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     }
     true
+}
+
+/// Returns whether a line has all bits of a key with this hash.
+#[inline(always)]
+pub(super) fn line_passes(line: &[u8; LINE_BYTES], hash: u64, probes: u32) -> bool {
+    for_each_bit(hash, probes, |bit| line[bit >> 3] & (1 << (bit & 7)) != 0)
+}
+
+/// The shape of a Bloom filter.
+#[derive(Clone, Copy)]
+pub(super) struct BloomShape {
+    /// Number of lines, at least 1. They are the end of the payload.
+    pub(super) lines: usize,
+    /// Bits set per key.
+    pub(super) probes: u32,
+}
+
+impl BloomShape {
+    /// Returns the shape of the filter with this payload. `None` if the payload is malformed or that
+    /// of another filter.
+    pub(super) fn of(payload: &[u8]) -> Option<BloomShape> {
+        let [BLOOM, probes, lines @ ..] = payload else { return None };
+        let whole = !lines.is_empty()
+            && lines.len().is_multiple_of(LINE_BYTES)
+            && lines.len() / LINE_BYTES <= u32::MAX as usize
+            && (1..=30).contains(probes);
+        whole.then(|| BloomShape { lines: lines.len() / LINE_BYTES, probes: u32::from(*probes) })
+    }
 }
 
 /// Number of hashes per segment.
@@ -194,19 +224,10 @@ impl Filter {
     ) -> Option<Filter> {
         match payload {
             [] => Some(Filter::None),
-            [BLOOM, probes, lines @ ..] => {
-                let whole = !lines.is_empty()
-                    && lines.len().is_multiple_of(LINE_BYTES)
-                    && lines.len() / LINE_BYTES <= u32::MAX as usize
-                    && (1..=30).contains(probes);
-                whole.then(|| Filter::Bloom {
-                    lines: HugePageBox::new(
-                        lines.as_chunks().0.iter().map(|line| FilterLine(*line)).collect(),
-                        pages,
-                    ),
-                    probes: u32::from(*probes),
-                })
-            }
+            [BLOOM, _, lines @ ..] => BloomShape::of(payload).map(|shape| {
+                let lines = lines.as_chunks().0.iter().map(|line| FilterLine(*line)).collect();
+                Filter::Bloom { lines: HugePageBox::new(lines, pages), probes: shape.probes }
+            }),
             [CUSTOM, rest @ ..] => {
                 let mut reader = Reader::new(rest);
                 let name = reader.bytes()?;
@@ -237,8 +258,7 @@ impl Filter {
         match self {
             Filter::None => true,
             Filter::Bloom { lines, probes } => {
-                let line = &lines[line_of(hash, lines.len())].0;
-                for_each_bit(hash, *probes, |bit| line[bit >> 3] & (1 << (bit & 7)) != 0)
+                line_passes(&lines[line_of(hash, lines.len())].0, hash, *probes)
             }
             Filter::Custom { policy, payload, at } => policy.may_contain(key, &payload[*at..]),
         }

@@ -25,7 +25,7 @@ pub struct TableHit {
 
 /// The newest visible version of a key, still in its block.
 pub struct TableHitRef<'s> {
-    block: BlockRef<'s>,
+    pub(super) block: BlockRef<'s>,
     /// Sequence number, kind and value position of the version.
     pub row: Row,
 }
@@ -36,7 +36,7 @@ pub enum TableGet<T> {
     Found(T),
     /// The table does not have the key.
     Absent,
-    /// The result needs I/O: a block is not in the cache, or the table is not open.
+    /// The result needs I/O: a block or a partition is not in the cache, or the table is not open.
     NeedsIo,
     /// The newest version is a merge operand or has its value in a value file: the result needs older
     /// versions or that file.
@@ -81,7 +81,7 @@ impl Table {
     }
 
     /// Returns false if the filter rules out `key`. `hash` is the key's
-    /// [`key_hash`](super::key_hash).
+    /// [`key_hash`](super::key_hash). A filter in partitions is asked only by the get itself.
     #[inline(always)]
     pub fn may_contain(&self, key: &[u8], hash: u64) -> bool {
         self.meta.filter.may_contain(key, hash)
@@ -90,6 +90,10 @@ impl Table {
     /// Prefetches the part of the index that identifies the block of `key`.
     #[inline]
     pub fn begin_fetch(&self, key: &[u8]) -> Fetch {
+        if self.partitions.is_some() {
+            // The get itself searches.
+            return Fetch(PartialFind::At(0));
+        }
         let partial = self.meta.index.begin(key);
         self.meta.index.prefetch(&partial, |at, count| self.slots.prefetch_slots(at, count));
         Fetch(partial)
@@ -136,14 +140,35 @@ impl Table {
         fill_cache: bool,
         reading: Option<&'s EpochGuard<'_>>,
     ) -> Result<TableGet<TableHitRef<'s>>> {
-        let at = self.find_block(key);
+        if let Some(parts) = &self.partitions {
+            return self.get_in_partitions(parts, (key, seqno), fill_cache, reading.is_none());
+        }
+        let at = self.meta.index.find(key, |at, count| self.slots.prefetch_slots(at, count));
         self.prefetch(at);
-        self.get_from_block(at, key, seqno, fill_cache, reading)
+        self.get_from_whole(at, key, seqno, fill_cache, reading)
     }
 
-    /// Does the same get, starting in block `at`, which is the block of `key`.
+    /// Does the same get, starting in block `at`, which [`Table::finish_fetch`] returned for `key`.
     #[inline]
     pub fn get_from_block<'s>(
+        &'s self,
+        at: usize,
+        key: &[u8],
+        seqno: SeqNo,
+        fill_cache: bool,
+        reading: Option<&'s EpochGuard<'_>>,
+    ) -> Result<TableGet<TableHitRef<'s>>> {
+        match &self.partitions {
+            None => self.get_from_whole(at, key, seqno, fill_cache, reading),
+            Some(parts) => {
+                self.get_in_partitions(parts, (key, seqno), fill_cache, reading.is_none())
+            }
+        }
+    }
+
+    /// Does the same in a table whose whole index is in memory.
+    #[inline]
+    fn get_from_whole<'s>(
         &'s self,
         mut at: usize,
         key: &[u8],

@@ -20,20 +20,12 @@ use std::sync::Arc;
 use crate::base::cache_block_pool::CacheBlockPool;
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::huge_page_box::HugePageBox;
-use crate::base::key::{
-    STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX, has_prefix, head, shared_prefix_len,
-};
+use crate::base::key::{has_prefix, head, shared_prefix_len};
 use crate::base::order::KeyOrder;
 use crate::base::prefetch::prefetch_bytes;
 use crate::options::kinds::IndexSearch;
 
-use super::BLOCK_BYTES_MAX;
-use super::format::TRAILER_BYTES;
-
-/// Maximum length of a block before compression, in bytes: one entry and the largest block, with
-/// room for the columns.
-pub(super) const RAW_BYTES_MAX: u64 =
-    (VALUE_BYTES_MAX + STORED_KEY_BYTES_MAX + 2 * BLOCK_BYTES_MAX) as u64;
+use super::index_entries::{BlockPlace, Entries, EntryGroup};
 
 /// Interpolation changes to binary search below this many heads, or after this many guesses.
 const INTERPOLATION_ROWS: usize = 16;
@@ -139,6 +131,10 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// Memory for a block beside its separator, about: a head with its share of the tree above it,
+    /// an end, an offset and a length.
+    pub(super) const BLOCK_BYTES: usize = 8 + 1 + 4 + 8 + 4;
+
     /// Decodes a payload of [`IndexBuilder::finish`] whose blocks end at `data_bytes`. The heads
     /// are placed in `pages`.
     pub(super) fn decode(
@@ -186,18 +182,45 @@ impl Index {
         self.key_ends.reserve_exact(count);
         self.offsets.reserve_exact(count);
         self.raw_bytes.reserve_exact(count);
-        let mut offset = 0u64;
+        let mut entries = Entries::from(reader, 0);
         for _ in 0..count {
-            self.keys
-                .extend_from_slice(reader.bytes().filter(|k| k.len() <= STORED_KEY_BYTES_MAX)?);
+            let entry = entries.next()?;
+            self.keys.extend_from_slice(entry.separator);
             self.key_ends.push(self.keys.len() as u32);
-            offset = offset.checked_add(reader.varint()?)?.checked_add(TRAILER_BYTES as u64)?;
-            self.offsets.push(offset);
-            let raw_bytes = reader.varint().filter(|&raw| raw <= RAW_BYTES_MAX)?;
-            self.raw_bytes.push(raw_bytes as u32);
+            self.offsets.push(entry.place.end);
+            self.raw_bytes.push(entry.place.raw_bytes as u32);
         }
         self.keys.shrink_to_fit();
-        reader.is_empty().then_some(())
+        entries.is_empty().then_some(())
+    }
+
+    /// Returns the index of `groups` of blocks, with the last separator of each. Its blocks are the
+    /// groups; it does not know their lengths before compression. The heads are placed in `pages`.
+    pub(super) fn thinned(&self, groups: &[EntryGroup], pages: &Arc<CacheBlockPool>) -> Index {
+        let ends = groups.iter().skip(1).map(|group| group.first as usize).chain([self.count()]);
+        let mut thin = Index {
+            order: self.order.clone(),
+            search: self.search,
+            fanout: self.fanout,
+            prefix_bytes: 0,
+            heads: HugePageBox::new(Vec::new(), pages),
+            levels: Vec::new(),
+            keys: Vec::new(),
+            key_ends: Vec::with_capacity(groups.len()),
+            offsets: Vec::with_capacity(groups.len() + 1),
+            raw_bytes: vec![0; groups.len()],
+        };
+        thin.offsets.push(0);
+        for last in ends.take(groups.len()).map(|end| end - 1) {
+            thin.keys.extend_from_slice(self.key(last));
+            thin.key_ends.push(thin.keys.len() as u32);
+            thin.offsets.push(self.offsets[last + 1]);
+        }
+        thin.keys.shrink_to_fit();
+        if self.order.has_heads() {
+            thin.build_tree(pages);
+        }
+        thin
     }
 
     /// Computes the heads and the tree over them.
@@ -239,6 +262,13 @@ impl Index {
     #[inline]
     pub(super) fn place(&self, block: usize) -> (u64, u64) {
         (self.offsets[block], self.offsets[block + 1])
+    }
+
+    /// Returns where a block is.
+    #[inline]
+    pub(super) fn block_place(&self, block: usize) -> BlockPlace {
+        let (start, end) = self.place(block);
+        BlockPlace { start, end, raw_bytes: self.raw_bytes(block) }
     }
 
     /// Returns the first block that starts at this offset or behind it.

@@ -87,7 +87,7 @@ impl TableCursor {
     }
 
     fn count(&self) -> usize {
-        self.table.meta.index.count()
+        self.table.block_count()
     }
 
     /// Loads block `block_at`. The cursor is not valid until it is positioned on a row.
@@ -115,18 +115,19 @@ impl TableCursor {
         if let Some(block) = cached {
             return Ok(block);
         }
+        let place = table.place(block_at)?;
         if !walking {
             self.ahead.window = 0;
-            return table.fetch(block_at, self.fill_cache);
+            return table.fetch_at(block_at, place, self.fill_cache);
         }
-        let (start, end) = table.meta.index.place(block_at);
+        let (start, end) = (place.start, place.end);
         if self.ahead.get(start, end).is_none() {
             let ahead = &mut self.ahead;
             ahead.window = (ahead.window * 2).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX);
             let wanted = (end - start) as usize;
             let left = (table.meta.index.data_bytes() - start) as usize;
             if wanted * 2 > ahead.window {
-                return table.fetch(block_at, self.fill_cache);
+                return table.fetch_at(block_at, place, self.fill_cache);
             }
             // A failed read invalidates the buffer.
             let mut bytes = std::mem::take(&mut ahead.bytes);
@@ -137,8 +138,8 @@ impl TableCursor {
         }
         count_read(end - start);
         let sealed = self.ahead.get(start, end).unwrap_or(&[]);
-        let keep = self.fill_cache && table.is_wanted(block_at);
-        Ok(table.keep(block_at, table.open_block(block_at, sealed, keep)?, keep))
+        let keep = self.fill_cache && table.is_wanted(block_at, place.raw_bytes);
+        Ok(table.keep(block_at, table.open_block(place, sealed, keep)?, keep))
     }
 
     /// Positions the cursor on row `at` of the loaded block.
@@ -161,17 +162,19 @@ impl TableCursor {
         known_block: Option<usize>,
     ) -> Result<Option<usize>> {
         self.valid = false;
-        let mut block_at = known_block.unwrap_or_else(|| self.table.find_block(key));
-        debug_assert_eq!(
-            block_at,
-            self.table.find_block(key),
+        let mut block_at = match known_block {
+            Some(known) => known,
+            None => self.table.find_block(key)?,
+        };
+        debug_assert!(
+            known_block.is_none() || self.table.find_block(key).is_ok_and(|at| at == block_at),
             "the prefetched block belongs to another seek"
         );
         while block_at < self.count() {
             self.hold(block_at)?;
             let Some(block) = &self.block else { break };
             let row = block.lower_bound(self.table.order(), key, seqno, &mut self.key);
-            if row < self.rows || !self.table.meta.index.continues(block_at, key) {
+            if row < self.rows || !self.table.continues(block_at, key)? {
                 return Ok(Some(row));
             }
             block_at += 1;
@@ -193,11 +196,12 @@ impl TableCursor {
 
     /// Returns the first row of the loaded block that is the newest version of its key. The last
     /// row of the previous block may be a newer version of row 0's key.
-    fn first_row_of_batch(&self, block: &Block) -> usize {
-        let Some(before) = self.block_at.checked_sub(1) else { return 0 };
+    /// `None` if it cannot be known, because the index cannot be read.
+    fn first_row_of_batch(&self, block: &Block) -> Option<usize> {
+        let Some(before) = self.block_at.checked_sub(1) else { return Some(0) };
         let mut first = KeyBuf::default();
         block.load(0, &mut first);
-        usize::from(self.table.meta.index.continues(before, first.key()))
+        self.table.continues(before, first.key()).ok().map(usize::from)
     }
 
     #[cold]
@@ -259,6 +263,10 @@ impl Cursor for TableCursor {
     }
 
     fn seek_deferred(&mut self, key: &[u8], seqno: SeqNo, deepest: bool) -> Result<bool> {
+        if self.table.partitions.is_some() {
+            self.seek_in(key, seqno, None)?;
+            return Ok(false);
+        }
         let partial = self.partial_find.take().unwrap_or_else(|| self.table.begin_find(key));
         let block_at = self.table.finish_find(key, partial);
         self.valid = self.table.bound(block_at, key, &mut self.key);
@@ -282,6 +290,9 @@ impl Cursor for TableCursor {
     }
 
     fn prefetch_seek(&mut self, key: &[u8], step: PrefetchStep, deepest: bool) {
+        if self.table.partitions.is_some() {
+            return;
+        }
         let partial = match (step, self.partial_find) {
             (PrefetchStep::Block, Some(partial)) => partial,
             _ => self.table.begin_find(key),
@@ -372,7 +383,7 @@ impl Cursor for TableCursor {
         // A batch of one row saves nothing.
         let (first, end) = match (forward, self.at) {
             (true, at) if at + 1 < self.rows => (at, self.rows),
-            (false, at) if at > 0 => (self.first_row_of_batch(block), at + 1),
+            (false, at) if at > 0 => (self.first_row_of_batch(block)?, at + 1),
             _ => return None,
         };
         let at = self.block_at;

@@ -18,11 +18,18 @@ mod check;
 mod compress;
 mod dictionary;
 mod dictionary_part;
+mod encoded;
 mod filter;
+mod find;
 mod format;
 mod get;
 mod index;
+mod index_budget;
+mod index_entries;
 mod iter;
+mod load;
+mod partitioned;
+mod partitions;
 mod properties;
 mod reader;
 mod sample;
@@ -50,6 +57,7 @@ use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
 pub use crate::base::filter_policy::key_hash;
 pub use block::{BlockSlice, Layout};
 pub use get::{Fetch, TableGet, TableHitRef};
+pub use index_budget::IndexBudget;
 pub use iter::TableCursor;
 pub use properties::External;
 pub use reader::{OpenPermit, Table};
@@ -181,7 +189,8 @@ pub struct TableSource {
     pub fs: Arc<dyn Fs>,
     /// Path of the file.
     pub path: PathBuf,
-    /// File number, the first half of its blocks' cache keys.
+    /// File number, the first half of its blocks' cache keys. No other file of the store has it; see
+    /// [`ReadConfig::of_other_file`].
     pub file_number: u64,
     /// Expected table identity.
     pub table_id: u64,
@@ -213,4 +222,25 @@ pub struct ReadConfig {
     pub keep_open: bool,
     /// Whether the file is read past the page cache.
     pub direct: bool,
+    /// The memory for whole indexes and filters.
+    pub index_budget: Arc<IndexBudget>,
+    /// Whether a flush has written the table. A quarter of that memory is for such tables, because
+    /// every get may read them, and because the tables below would take all of it.
+    pub is_flushed: bool,
+    /// Memory for whole indexes and filters, in bytes, that is given back as soon as the table takes
+    /// the place of others.
+    pub index_credit_bytes: u64,
+}
+
+impl ReadConfig {
+    /// Returns the configuration for a file that is not one of the store, or a copy of one. Its
+    /// number may be that of another file whose partitions are in the cache, so it has none.
+    pub fn of_other_file(&self) -> ReadConfig {
+        ReadConfig { index_budget: IndexBudget::unlimited(), ..self.clone() }
+    }
+
+    /// Returns the configuration for parts of a table that are in memory only for a moment.
+    fn with_own_pages(&self) -> ReadConfig {
+        ReadConfig { pages: Arc::default(), ..self.clone() }
+    }
 }

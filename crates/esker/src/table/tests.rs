@@ -3,6 +3,7 @@
 mod damage;
 mod dictionary;
 mod files;
+mod partitions;
 mod sketches;
 
 use std::cmp::Ordering;
@@ -140,6 +141,9 @@ fn config(order: &KeyOrder, cache_bytes: u64) -> ReadConfig {
         filter_policy: Some(Arc::new(FirstByte)),
         keep_open: true,
         direct: false,
+        index_budget: IndexBudget::unlimited(),
+        is_flushed: false,
+        index_credit_bytes: 0,
     }
 }
 

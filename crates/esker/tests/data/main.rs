@@ -8,6 +8,7 @@ mod dictionaries;
 mod direct_io;
 mod expired_ranges;
 mod expiry;
+mod index_memory;
 mod large_values;
 mod merge_model;
 mod merge_operators;

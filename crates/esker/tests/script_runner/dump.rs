@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::internals::{
-    AddedFile, BlockCache, Current, Cursor, FileHeader, FileMeta, Kind, LogEnd, LogReader, Ops,
-    RECORD_HEADER_BYTES, ReadConfig, RecordHeader, RecordKind, Table, TableInfo, TableSource,
-    Version, VersionEdit, file_names, manifest,
+    AddedFile, BlockCache, Current, Cursor, FileHeader, FileMeta, IndexBudget, Kind, LogEnd,
+    LogReader, Ops, RECORD_HEADER_BYTES, ReadConfig, RecordHeader, RecordKind, Table, TableInfo,
+    TableSource, Version, VersionEdit, file_names, manifest,
 };
 use esker::{CachePolicy, IndexSearch, KeyOrder, Metrics};
 
@@ -226,6 +226,9 @@ impl Session {
             filter_policy: None,
             keep_open: true,
             direct: false,
+            index_budget: IndexBudget::unlimited(),
+            is_flushed: false,
+            index_credit_bytes: 0,
         };
         let table = Arc::new(Table::open(source, &config)?);
         let mut lines: Vec<String> = table

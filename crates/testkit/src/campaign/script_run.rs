@@ -53,6 +53,10 @@ pub enum PlantedBug {
     ForgottenExpiry,
     /// An operand is merged twice.
     RepeatedOperand,
+    /// An ingest of several files is made as one ingest for each of them.
+    TornIngest,
+    /// A fork lacks a pair of its parent.
+    ShortFork,
 }
 
 /// Runs a script on a store; see the module.
@@ -321,7 +325,10 @@ impl ScriptRun {
         self.count("ingests");
         self.count_rules(ops);
         self.ledger.lock().attempt(ops);
-        let ingested = keyspace.ingest(&paths, &IngestOptions::default()).map(drop);
+        let files_at_once = if self.bug == PlantedBug::TornIngest { 1 } else { paths.len().max(1) };
+        let mut parts = paths.chunks(files_at_once);
+        let ingested =
+            parts.try_for_each(|part| keyspace.ingest(part, &IngestOptions::default()).map(drop));
         Ok(self.end_batch(ingested, true))
     }
 
@@ -396,6 +403,9 @@ impl ScriptRun {
         if self.checkpoints.is_multiple_of(2) {
             db.fork(&dir)?;
             *self.work.entry("forks").or_insert(0) += 1;
+            if self.bug == PlantedBug::ShortFork {
+                self.shorten(&dir)?;
+            }
         } else {
             db.checkpoint(&dir)?;
         }
@@ -404,6 +414,16 @@ impl ScriptRun {
         ledger.bounds.checkpoints.1 = ledger.checkpoints.iter().filter(|c| c.done).count();
         ledger.all_durable();
         Ok(())
+    }
+
+    /// Deletes the first pair of the store in `dir`.
+    fn shorten(&self, dir: &Path) -> esker::Result<()> {
+        let fs = view(self.encrypted, self.fs.clone());
+        let fork = Db::open_on(fs, dir, self.options.clone())?;
+        if let Some(first) = fork.iter()?.next() {
+            fork.delete_with(first?.0, &WriteOptions::SYNC)?;
+        }
+        fork.close()
     }
 
     /// Compares the store and every snapshot with the oracle.

@@ -17,7 +17,9 @@ use esker::internals::file_names;
 use esker::internals::prepared_record::{self, PreparedRecord};
 use esker::internals::transaction_item::{KeyRange, Reads};
 use esker::internals::{Current, Slot};
-use esker::internals::{External, ReadConfig, Table, TableOptions, TableSource, TableWriter};
+use esker::internals::{
+    External, IndexBudget, ReadConfig, Table, TableOptions, TableSource, TableWriter,
+};
 use esker::internals::{FileHeader, LogStart};
 use esker::internals::{KeyBuf, Rows};
 use esker::internals::{Kind, SEQNO_MAX};
@@ -206,8 +208,12 @@ pub fn table(input: &[u8]) {
             let fs = file_of(&path, bytes);
             let Ok(identity) = Table::identify(&*fs, &path) else { return };
             let searches = [IndexSearch::Btree, IndexSearch::Binary, IndexSearch::Interpolation];
-            let all = searches.into_iter().flat_map(|search| [(search, None), (search, Some(9))]);
-            for (search, ingested) in all {
+            let all = searches.into_iter().flat_map(|search| {
+                // With the index and filter in memory, and in partitions.
+                [(search, None, u64::MAX), (search, Some(9), u64::MAX), (search, Some(9), 0)]
+            });
+            for (search, ingested, index_bytes_max) in all {
+                let cache_bytes = if index_bytes_max == 0 { 64 << 10 } else { 0 };
                 let source = TableSource {
                     fs: fs.clone(),
                     path: path.clone(),
@@ -220,12 +226,15 @@ pub fn table(input: &[u8]) {
                     order: KeyOrder::Bytewise,
                     index_search: search,
                     index_fanout: 16,
-                    cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+                    cache: Arc::new(BlockCache::new(CachePolicy::Clock, cache_bytes)),
                     cache_store: 0,
                     pages: Arc::default(),
                     filter_policy: None,
                     keep_open: true,
                     direct: false,
+                    index_budget: IndexBudget::new(index_bytes_max),
+                    is_flushed: false,
+                    index_credit_bytes: 0,
                 };
                 let Ok(table) = Table::open(source, &config) else { continue };
                 read_table(&Arc::new(table));

@@ -3,7 +3,9 @@
 //! Invariants: a store judged correct is closed again, and its slots are set to its content.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use esker::fs::{Fs, OsFs};
 use esker::{Db, Options};
 
 use super::plan::{self, Model, Rounds};
@@ -77,13 +79,18 @@ impl<'a> Judge<'a> {
         Judge { base, slots, seed, models }
     }
 
+    fn store_fs(&self) -> Arc<dyn Fs> {
+        plan::store_fs(self.seed, OsFs::shared())
+    }
+
     /// Judges the store, its checkpoint and its backups. Returns the number of checked copies.
     ///
     /// # Errors
     /// The first broken promise.
     pub fn judge(&mut self, end: End, options: &Options) -> Result<u64, Finding> {
         let copies = self.judge_checkpoint(options)? + self.judge_backup(options)?;
-        let db = Db::open(self.base.join("db"), options.clone()).map_err(lost("open"))?;
+        let db = Db::open_on(self.store_fs(), self.base.join("db"), options.clone());
+        let db = db.map_err(lost("open"))?;
         let least = match end {
             End::Killed => Slot::Acknowledged,
             End::Cut => Slot::Durable,
@@ -210,7 +217,7 @@ impl<'a> Judge<'a> {
         }
         let now_ms = now_ms(options);
         let options = Options { create_if_missing: false, ..options.clone() };
-        match Db::open(&path, options) {
+        match Db::open_on(self.store_fs(), &path, options) {
             Ok(db) => {
                 let least = |writer| self.slots.get(Slot::CopyFrom(writer));
                 self.judge_content((&db, now_ms), "the checkpoint", least, false)?;
@@ -237,10 +244,10 @@ impl<'a> Judge<'a> {
             };
         }
         let (mut checked, now_ms) = (0, now_ms(options));
-        match Db::restore(&backups, None, &into, options.clone()) {
+        match Db::restore_on(self.store_fs(), &backups, None, &into, options.clone()) {
             Ok(_) => {
-                let db =
-                    Db::open(&into, options.clone()).map_err(lost("open the restored store"))?;
+                let db = Db::open_on(self.store_fs(), &into, options.clone())
+                    .map_err(lost("open the restored store"))?;
                 let newest = done == begun;
                 let least = |w| if newest { self.slots.get(Slot::BackupFrom(w)) } else { 0 };
                 self.judge_content((&db, now_ms), "the backup", least, false)?;
@@ -297,7 +304,8 @@ mod tests {
                 && plan::batch(seed, 0, *n).0.iter().any(in_other_keyspace)
         };
         let last = (40..).find(is_last).unwrap();
-        let db = Db::open(base.join("db"), options.clone()).unwrap();
+        let fs = plan::store_fs(seed, OsFs::shared());
+        let db = Db::open_on(fs, base.join("db"), options.clone()).unwrap();
         let keyspaces = plan::open_keyspaces(&db).unwrap();
         for n in 1..=last {
             let (mut ops, _) = plan::batch(seed, 0, n);

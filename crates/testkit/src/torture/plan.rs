@@ -3,11 +3,14 @@
 //!
 //! Invariants: a writer's keys belong to it alone, in every keyspace. Every batch sets the writer's
 //! counter to its number. Every value names its batch. A batch that is a transaction also adds one
-//! to the total, a key of all writers, so a lost update makes the total too small. The clock stands
+//! to the total, a key of all writers, so a lost update makes the total too small. A batch that is an
+//! ingest has its counter in one of its files. The clock stands
 //! still in a round and turns between rounds, so a pair that expires does so in a known round.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use esker::fs::Fs;
 use esker::{
     Batch, Concurrency, Db, Durability, Isolation, Keyspace, Options, Policy, Transaction,
     TransactionOptions,
@@ -16,6 +19,7 @@ use esker::{
 use super::slots::{ROUNDS_MAX, Slot, Slots};
 use crate::campaign::cell::Cell;
 use crate::campaign::clock::{START_MS, ScriptClock};
+use crate::campaign::encrypted;
 use crate::campaign::keyspaces::{
     FILTERED_PREFIX, MERGED_SLOTS, REMOVED_VALUE, REPLACED_VALUE, SLOTS, is_reversed, names,
     options as keyspace_options,
@@ -130,9 +134,39 @@ fn value(rng: &mut SplitMix64, n: u64) -> Vec<u8> {
     value
 }
 
+/// Returns whether this seed's store is encrypted.
+pub fn is_encrypted(seed: u64) -> bool {
+    rng_at(seed, 60, 0).chance(3)
+}
+
+/// Returns the file system of this seed's store, its checkpoints and its backups, over `fs`.
+pub fn store_fs(seed: u64, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
+    encrypted::view(is_encrypted(seed), fs)
+}
+
+/// Returns whether batch `n` is an ingest of two files into the default keyspace.
+pub fn is_ingest(seed: u64, writer: usize, n: u64) -> bool {
+    rng_at(seed, 70 + writer as u64, n).chance(40)
+}
+
+/// Returns the operations of an ingest: puts and deletes of distinct keys.
+fn ingested(rng: &mut SplitMix64, writer: usize, n: u64) -> Vec<Op> {
+    let keys: BTreeSet<Vec<u8>> = (0..1 + rng.below(30)).map(|_| key(rng, writer)).collect();
+    let one = |name: Vec<u8>| match rng.below(8) {
+        0 => Op::Delete(0, name),
+        _ => Op::Put(0, name, value(rng, n)),
+    };
+    keys.into_iter().map(one).collect()
+}
+
 /// Returns the operations of batch `n` and its durability.
 pub fn batch(seed: u64, writer: usize, n: u64) -> (Vec<Op>, Durability) {
     let mut rng = rng_at(seed, writer as u64, n);
+    if is_ingest(seed, writer, n) {
+        let mut ops = ingested(&mut rng, writer, n);
+        ops.push(Op::Put(0, counter_key(writer), n.to_be_bytes().to_vec()));
+        return (ops, Durability::Sync);
+    }
     let count = if rng.chance(3) { 1 + rng.below(8) } else { 1 };
     let mut ops: Vec<Op> = (0..count).map(|_| one(&mut rng, writer, n)).collect();
     ops.push(Op::Put(0, counter_key(writer), n.to_be_bytes().to_vec()));
@@ -140,10 +174,10 @@ pub fn batch(seed: u64, writer: usize, n: u64) -> (Vec<Op>, Durability) {
     (ops, durability)
 }
 
-/// Returns how batch `n` is committed as a transaction, or `None` for a plain batch.
+/// Returns how batch `n` is committed as a transaction, or `None` for a plain batch or an ingest.
 pub fn transaction(seed: u64, writer: usize, n: u64) -> Option<TransactionOptions> {
     let mut rng = rng_at(seed, 80 + writer as u64, n);
-    if rng.chance(2) {
+    if rng.chance(2) || is_ingest(seed, writer, n) {
         return None;
     }
     let isolation = [Isolation::Snapshot, Isolation::Serializable][rng.below(2) as usize];

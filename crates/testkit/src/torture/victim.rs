@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use esker::fs::OsFs;
-use esker::{Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, ReadOptions, WriteOptions};
+use esker::fs::{Fs, OsFs};
+use esker::ingest::{IngestOptions, SortedWriter};
+use esker::{
+    Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, Options, ReadOptions, WriteOptions,
+};
 
 use super::plan;
 use super::slots::{FileKind, Phase, Slot, Slots, Task};
@@ -124,6 +127,8 @@ fn is_contention(error: &Error) -> bool {
 struct Victim {
     params: VictimParams,
     fs: Arc<FaultFs>,
+    /// The file system of the store, over `fs`.
+    store_fs: Arc<dyn Fs>,
     slots: Slots,
     writers: usize,
 }
@@ -148,7 +153,8 @@ pub fn run(params: VictimParams) -> ! {
         fs.arm(kill_point(&mut plan::rng_at(params.seed, 92, params.round)));
     }
     let writers = plan::writers(params.seed);
-    let victim = Victim { params, fs, slots, writers };
+    let store_fs = plan::store_fs(params.seed, fs.clone());
+    let victim = Victim { params, fs, store_fs, slots, writers };
     for session in 0.. {
         victim.run_session(session);
     }
@@ -196,7 +202,7 @@ impl Victim {
         let path = self.params.base.join("db");
         let mut tries = 0;
         loop {
-            let opened = Db::open_on(self.fs.clone(), &path, options.clone());
+            let opened = Db::open_on(self.store_fs.clone(), &path, options.clone());
             match opened.and_then(|db| Ok((plan::open_keyspaces(&db)?, db))) {
                 Ok((keyspaces, db)) => return (db, keyspaces),
                 Err(error) if self.faulty() && tries < 3 => drop(error),
@@ -290,7 +296,7 @@ impl Victim {
         false
     }
 
-    /// Writes batch `n` of a writer, as a batch or as a transaction.
+    /// Writes batch `n` of a writer, as a batch, as a transaction or as an ingest.
     fn commit(
         &self,
         (db, keyspaces): Store<'_>,
@@ -299,6 +305,9 @@ impl Victim {
         (ops, durability): (&[ops::Op], Durability),
     ) -> esker::Result<()> {
         match plan::transaction(self.params.seed, writer, n) {
+            None if plan::is_ingest(self.params.seed, writer, n) => {
+                self.ingest(&keyspaces[0], writer, ops)
+            }
             None => {
                 let how = WriteOptions::default().durability(Some(durability));
                 db.write_with(&plan::to_batch(keyspaces, ops), &how)
@@ -307,6 +316,31 @@ impl Victim {
                 plan::make_in(transaction, keyspaces, ops)
             }),
         }
+    }
+
+    /// Writes the operations to two files and ingests these.
+    fn ingest(&self, keyspace: &Keyspace, writer: usize, ops: &[ops::Op]) -> esker::Result<()> {
+        let order = keyspace.key_order().clone();
+        let key = |op: &ops::Op| op.key().cloned().unwrap_or_default();
+        let mut sorted: Vec<&ops::Op> = ops.iter().collect();
+        sorted.sort_by(|a, b| order.compare(&key(a), &key(b)));
+        let options = Options { key_order: order, ..Options::default() };
+        let mut paths = Vec::new();
+        for (part, ops) in sorted.chunks(sorted.len().div_ceil(2)).enumerate() {
+            let path = self.params.base.join(format!("ingest-{writer}-{part}"));
+            // An interrupted ingest left it.
+            let _ = std::fs::remove_file(&path);
+            let mut file = SortedWriter::create_on(self.fs.clone(), &path, &options)?;
+            for op in ops {
+                match op {
+                    ops::Op::Put(_, key, value) => file.put(key, value)?,
+                    other => file.delete(other.key().expect("an ingest has puts and deletes"))?,
+                }
+            }
+            file.finish()?;
+            paths.push(path);
+        }
+        keyspace.ingest(&paths, &IngestOptions::default()).map(drop)
     }
 
     /// Reads keys, ranges and snapshots. Every value must be the one written by its batch.
@@ -453,7 +487,12 @@ impl Victim {
             // A missing directory needs no removal.
             let _ = std::fs::remove_dir_all(copy_path(&self.params.base, old));
         }
-        db.checkpoint(copy_path(&self.params.base, number))?;
+        let path = copy_path(&self.params.base, number);
+        // A fork has the same content, and shares the files.
+        match number.is_multiple_of(2) {
+            true => db.fork(path).map(drop)?,
+            false => db.checkpoint(path).map(drop)?,
+        }
         self.slots.set(Slot::CopyDone, number);
         Ok(())
     }

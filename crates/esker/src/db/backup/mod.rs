@@ -347,7 +347,7 @@ impl DbInner {
             size_bytes: bytes,
             ingested: file.info.ingested,
         };
-        if Table::open(source, tree.tables.config())?.check()? != file.info {
+        if Table::open(source, &tree.tables.config().of_other_file())?.check()? != file.info {
             let message =
                 "expected the table that the store's manifest describes, found different content";
             return Err(Error::corruption(&to, 0, message));

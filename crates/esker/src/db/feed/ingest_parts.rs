@@ -49,7 +49,7 @@ impl IngestParts {
             );
             Error::not_found(message).with_path(&inner.dir)
         })?;
-        let config = ReadConfig { keep_open: true, ..tree.tables.config().clone() };
+        let config = ReadConfig { keep_open: true, ..tree.tables.config().of_other_file() };
         let dir = inner.dir.clone();
         let (table_at, block, open) = (0, 0, None);
         let mut parts = IngestParts { head, keyspace, record, dir, config, table_at, block, open };

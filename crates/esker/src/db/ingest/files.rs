@@ -115,7 +115,7 @@ impl Destination<'_> {
             ingested: Some(0),
         };
         let order = tree.user_order.clone();
-        let config = ReadConfig { order, ..tree.tables.config().clone() };
+        let config = ReadConfig { order, ..tree.tables.config().of_other_file() };
         Table::open(source, &config).map(Arc::new)
     }
 

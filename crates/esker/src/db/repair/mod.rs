@@ -32,7 +32,7 @@ use crate::fs::OsFs;
 use crate::fs::{Fs, absolute};
 use crate::options::Options;
 use crate::options::kinds::{CachePolicy, IndexSearch};
-use crate::table::ReadConfig;
+use crate::table::{IndexBudget, ReadConfig};
 use crate::tree::current::Current;
 use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::lineage::Lineage;
@@ -209,6 +209,9 @@ pub(super) fn read_config(options: &Options) -> ReadConfig {
         filter_policy: options.filter_policy.clone(),
         keep_open: true,
         direct: false,
+        index_budget: IndexBudget::unlimited(),
+        is_flushed: false,
+        index_credit_bytes: 0,
     }
 }
 

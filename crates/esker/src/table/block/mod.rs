@@ -67,6 +67,13 @@ pub enum Layout {
     Delta(Delta),
 }
 
+impl Layout {
+    /// Returns the layout of bytes that are cached as a block is, and have no rows.
+    pub(super) fn without_rows() -> Layout {
+        Layout::Delta(Delta::without_rows())
+    }
+}
+
 /// Result of a search for the newest version of a key at a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {

@@ -14,7 +14,7 @@ use crate::cache::BlockCache;
 use crate::fs::Fs;
 use crate::fs::MemFs;
 use crate::options::kinds::{CachePolicy, IndexSearch};
-use crate::table::{FilterConfig, ReadConfig, TableOptions, TableWriter};
+use crate::table::{FilterConfig, IndexBudget, ReadConfig, TableOptions, TableWriter};
 use crate::tree::cursor::{BoxedCursor, ConcatCursor, guard_cursor, run_cursor};
 use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::guard::{Fragments, Guard, Level, Run};
@@ -53,6 +53,9 @@ pub(super) fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
         filter_policy: None,
         keep_open: true,
         direct: false,
+        index_budget: IndexBudget::unlimited(),
+        is_flushed: false,
+        index_credit_bytes: 0,
     };
     Arc::new(Tables::new(fs.clone(), PathBuf::from("/"), config, 100))
 }

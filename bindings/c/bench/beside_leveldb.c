@@ -19,10 +19,11 @@
 #include <time.h>
 
 enum { KEY_BYTES = 16, VALUE_BYTES = 100, BATCH = 100, ROUNDS_MAX = 99 };
-enum { PUT, BATCHED, GET, MISSING, SCAN, ROWS };
+enum { PUT, BATCHED, GET, MISSING, SCAN, SCAN_1, SCAN_10, SCAN_100, ROWS };
 
 static const char *const row_names[ROWS] = {"put", "put in a batch of 100", "get",
-                                            "get of a missing key", "row of a scan"};
+                                            "get of a missing key", "row of a scan",
+                                            "scan of 1 pair", "scan of 10", "scan of 100"};
 
 /* The calls of a library. Each is checked, and ends the program after a failure. */
 struct library {
@@ -36,6 +37,8 @@ struct library {
     void (*free_value)(void *value);
     /* Reads all pairs in order. Returns their number, and adds them up. */
     long (*scan)(void *db, uint64_t *sum);
+    /* Makes an iterator, seeks `key`, and copies up to `most` pairs to `room`. Returns their number. */
+    long (*scan_from)(void *db, const char *key, long most, char *room);
     void (*settle)(void *db);
     void (*close)(void *db);
 };
@@ -142,6 +145,27 @@ static long leveldb_scan(void *own, uint64_t *sum) {
     return rows;
 }
 
+static long leveldb_scan_from(void *own, const char *from, long most, char *room) {
+    struct leveldb_store *store = own;
+    leveldb_iterator_t *iter = leveldb_create_iterator(store->db, store->read);
+    char *message = NULL;
+    long rows = 0;
+    for (leveldb_iter_seek(iter, from, KEY_BYTES); rows < most && leveldb_iter_valid(iter);
+         leveldb_iter_next(iter)) {
+        size_t key_len = 0, value_len = 0;
+        const char *key = leveldb_iter_key(iter, &key_len);
+        const char *value = leveldb_iter_value(iter, &value_len);
+        if (key_len != KEY_BYTES || value_len != VALUE_BYTES) fail("leveldb_iter", "wrong length");
+        memcpy(room, key, KEY_BYTES), memcpy(room + KEY_BYTES, value, VALUE_BYTES);
+        room += KEY_BYTES + VALUE_BYTES;
+        ++rows;
+    }
+    leveldb_iter_get_error(iter, &message);
+    if (message != NULL) fail("leveldb_iter", message);
+    leveldb_iter_destroy(iter);
+    return rows;
+}
+
 static void leveldb_settle(void *own) {
     leveldb_compact_range(((struct leveldb_store *)own)->db, NULL, 0, NULL, 0);
 }
@@ -221,6 +245,27 @@ static long esker_scan(void *db, uint64_t *sum) {
     return rows;
 }
 
+static long esker_scan_from(void *db, const char *from, long most, char *room) {
+    esker_iter_t *iter = NULL;
+    char *message = NULL;
+    long rows = 0;
+    check("esker_iter_create", esker_iter_create(db, NULL, NULL, 0, NULL, 0, 1, &iter, &message),
+          message);
+    for (esker_iter_seek(iter, from, KEY_BYTES); rows < most && esker_iter_valid(iter);
+         esker_iter_next(iter)) {
+        size_t key_len = 0, value_len = 0;
+        const char *key = (const char *)esker_iter_key(iter, &key_len);
+        const char *value = (const char *)esker_iter_value(iter, &value_len);
+        if (key_len != KEY_BYTES || value_len != VALUE_BYTES) fail("esker_iter", "wrong length");
+        memcpy(room, key, KEY_BYTES), memcpy(room + KEY_BYTES, value, VALUE_BYTES);
+        room += KEY_BYTES + VALUE_BYTES;
+        ++rows;
+    }
+    check("esker_iter", esker_iter_failure(iter, &message), message);
+    esker_iter_destroy(iter);
+    return rows;
+}
+
 static void esker_settle(void *db) {
     char *message = NULL;
     check("esker_compact_range", esker_compact_range(db, NULL, 0, NULL, 0, &message), message);
@@ -230,9 +275,9 @@ static void esker_end(void *db) { esker_db_destroy(db); }
 
 static const struct library libraries[2] = {
     {"LevelDB", leveldb_begin, leveldb_put_one, leveldb_put_many, leveldb_get_one, leveldb_free,
-     leveldb_scan, leveldb_settle, leveldb_end},
+     leveldb_scan, leveldb_scan_from, leveldb_settle, leveldb_end},
     {"Esker", esker_begin, esker_put_one, esker_put_many, esker_get_one, esker_free, esker_scan,
-     esker_settle, esker_end},
+     esker_scan_from, esker_settle, esker_end},
 };
 
 static double now_ns(void) {
@@ -261,11 +306,32 @@ static void get_all(const struct library *library, void *db, long first) {
     }
 }
 
+/* Makes scans of `most` pairs from keys in no order, each with a new iterator. Returns their number. */
+static long scan_some(const struct library *library, void *db, long most) {
+    char key[KEY_BYTES + 1], expected[VALUE_BYTES], *room = malloc(100 * (KEY_BYTES + VALUE_BYTES));
+    long scans = keys / (most < 10 ? 1 : 10), reached = 0;
+    if (room == NULL) fail("malloc", NULL);
+    for (long at = 0; at < scans; ++at) {
+        long number = (long)((uint64_t)at * 7919 % (uint64_t)keys);
+        key_of(key, number), value_of(expected, number);
+        long rows = library->scan_from(db, key, most, room);
+        if (rows < 1 || memcmp(room, key, KEY_BYTES) != 0 ||
+            memcmp(room + KEY_BYTES, expected, VALUE_BYTES) != 0)
+            fail(library->name, "a scan does not begin with its key");
+        reached += rows;
+    }
+    /* Only the scans near the last key are shorter. */
+    if (reached < scans * most - most * most) fail(library->name, "scans ended early");
+    free(room);
+    return scans;
+}
+
 /* Measures one row of one library, in nanoseconds per operation. */
 static double measure(const struct library *library, void *db, int row) {
     static uint64_t expected = 0;
     char key[KEY_BYTES + 1], value[VALUE_BYTES];
     uint64_t sum = 0;
+    long operations = keys;
     double begin = now_ns();
     switch (row) {
     case PUT:
@@ -279,12 +345,15 @@ static double measure(const struct library *library, void *db, int row) {
         break;
     case GET: get_all(library, db, 0); break;
     case MISSING: get_all(library, db, keys); break;
+    case SCAN_1: operations = scan_some(library, db, 1); break;
+    case SCAN_10: operations = scan_some(library, db, 10); break;
+    case SCAN_100: operations = scan_some(library, db, 100); break;
     default:
         if (library->scan(db, &sum) != keys) fail(library->name, "a scan has not every key");
         if (expected == 0) expected = sum;
         if (sum != expected) fail(library->name, "a scan returned other pairs");
     }
-    return (now_ns() - begin) / (double)keys;
+    return (now_ns() - begin) / (double)operations;
 }
 
 static int in_order(const void *left, const void *right) {

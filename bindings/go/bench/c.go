@@ -83,6 +83,29 @@ static int c_scan(esker_db_t *db, uint32_t count) {
 	esker_iter_destroy(iter);
 	return failed + (bytes == 0);
 }
+
+static int c_scan_of(esker_db_t *db, uint32_t count, uint32_t pairs) {
+	static uint8_t room[108 * 100];
+	uint8_t key[8];
+	int failures = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		esker_iter_t *iter = NULL;
+		uint8_t *to = room;
+		key_of(key, i);
+		if (esker_iter_create(db, NULL, NULL, 0, NULL, 0, 1, &iter, NULL) != ESKER_OK) return 1;
+		esker_iter_seek(iter, key, 8);
+		for (uint32_t n = 0; n < pairs && esker_iter_valid(iter); n++, esker_iter_next(iter)) {
+			size_t key_len, value_len;
+			const uint8_t *from = esker_iter_key(iter, &key_len);
+			memcpy(to, from, key_len), to += key_len;
+			from = esker_iter_value(iter, &value_len);
+			memcpy(to, from, value_len), to += value_len;
+		}
+		failures += esker_iter_failure(iter, NULL) != ESKER_OK || to < room + 108;
+		esker_iter_destroy(iter);
+	}
+	return failures;
+}
 */
 import "C"
 
@@ -104,8 +127,11 @@ func (c cStore) get(count int)   { check(C.c_get(c.db, C.uint32_t(count))) }
 func (c cStore) put(count int)   { check(C.c_put(c.db, C.uint32_t(count))) }
 func (c cStore) batch(count int) { check(C.c_batch(c.db, C.uint32_t(count))) }
 func (c cStore) scan(count int)  { check(C.c_scan(c.db, C.uint32_t(count))) }
-func (c cStore) compact()        { check(C.int(C.esker_compact_range(c.db, nil, 0, nil, 0, nil))) }
-func (c cStore) close()          { C.esker_db_destroy(c.db) }
+func (c cStore) scanOf(pairs C.uint32_t) func(int) {
+	return func(count int) { check(C.c_scan_of(c.db, C.uint32_t(count), pairs)) }
+}
+func (c cStore) compact() { check(C.int(C.esker_compact_range(c.db, nil, 0, nil, 0, nil))) }
+func (c cStore) close()   { C.esker_db_destroy(c.db) }
 
 func check(failures C.int) {
 	if failures != 0 {

@@ -103,6 +103,44 @@ func goLoops(db *esker.DB) map[string]map[string]func(int) {
 	}
 }
 
+// goScan returns a loop of scans: each makes an iterator, seeks a key, and copies pairs.
+func goScan(db *esker.DB, pairs int) func(count int) {
+	var key [8]byte
+	room := make([]byte, 0, 108*pairs)
+	return func(count int) {
+		for i := range count {
+			it, err := db.Iterator(nil)
+			must(err)
+			room = room[:0]
+			ok := it.Seek(keyOf(&key, i))
+			for ; ok && len(room) < 108*pairs; ok = it.Next() {
+				room = append(append(room, it.Key()...), it.Value()...)
+			}
+			must(it.Close())
+			found(len(room) >= 108, nil)
+		}
+	}
+}
+
+// levelScan returns the same loop of goleveldb.
+func levelScan(db *leveldb.DB, pairs int) func(count int) {
+	var key [8]byte
+	room := make([]byte, 0, 108*pairs)
+	return func(count int) {
+		for i := range count {
+			it := db.NewIterator(nil, nil)
+			room = room[:0]
+			ok := it.Seek(keyOf(&key, i))
+			for ; ok && len(room) < 108*pairs; ok = it.Next() {
+				room = append(append(room, it.Key()...), it.Value()...)
+			}
+			it.Release()
+			must(it.Error())
+			found(len(room) >= 108, nil)
+		}
+	}
+}
+
 func levelLoops(db *leveldb.DB) map[string]func(int) {
 	var key [8]byte
 	return map[string]func(int){
@@ -158,8 +196,14 @@ func main() {
 	must(err)
 	var rows []row
 	inGo, inLevel := goLoops(db), levelLoops(level)
+	for _, pairs := range []int{1, 10, 100} {
+		name := fmt.Sprintf("scan of %d", pairs)
+		inGo[name] = map[string]func(int){"Go": goScan(db, pairs)}
+		inLevel[name] = levelScan(level, pairs)
+	}
 	for name, loop := range map[string]func(int){"get": c.get, "put": c.put,
-		"put in a batch of 100": c.batch, "row of a scan": c.scan} {
+		"put in a batch of 100": c.batch, "row of a scan": c.scan, "scan of 1": c.scanOf(1),
+		"scan of 10": c.scanOf(10), "scan of 100": c.scanOf(100)} {
 		loops := inGo[name]
 		loops["C"], loops["goleveldb"] = loop, inLevel[name]
 		rows = append(rows, row{name, loops})
@@ -174,7 +218,8 @@ func main() {
 	columns := []string{"C", "Go", "Go, new slice", "goleveldb"}
 	fmt.Println("| nanoseconds per | C | Go | Go over C | Go, new slice | goleveldb |")
 	fmt.Println("|---|---|---|---|---|---|")
-	for _, name := range []string{"get", "row of a scan", "put", "put in a batch of 100"} {
+	for _, name := range []string{"get", "row of a scan", "scan of 1", "scan of 10", "scan of 100", "put",
+		"put in a batch of 100"} {
 		for _, row := range rows {
 			if row.name != name {
 				continue

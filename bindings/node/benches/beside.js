@@ -43,7 +43,7 @@ function level (Level) {
       getMany: ks => db.getMany(ks),
       each: async f => { for await (const [k, v] of db.iterator()) f(k, v) },
       all: async () => (await db.iterator().all()).length,
-      page: async k => (await db.iterator({ gte: k, limit: 10 }).all()).length,
+      page: async (k, limit) => (await db.iterator({ gte: k, limit }).all()).length,
       close: () => db.close()
     }
   }
@@ -63,7 +63,7 @@ function lmdb () {
       getMany: ks => db.getMany(ks),
       each: async f => { for (const { key, value } of db.getRange()) f(key, value) },
       all: async () => db.getRange().asArray.length,
-      page: async k => db.getRange({ start: k, limit: 10 }).asArray.length,
+      page: async (k, limit) => db.getRange({ start: k, limit }).asArray.length,
       close: () => db.close()
     }
   }
@@ -130,9 +130,9 @@ const work = [
     check(count === n, 'the iterator')
   }],
   ['all()', PAIRS, async (db, n) => check(await db.all() === n, 'all()')],
-  ['pages of 10', PAIRS / 10, async (db, n) => {
-    for (let i = 0; i < n; i += 10) check(await db.page(keyOf(i)) > 0, 'page')
-  }]
+  ...[1, 10, 100].map(limit => [`page of ${limit}`, PAIRS / 100, async (db, n) => {
+    for (let i = 0; i < n; i++) check(await db.page(keyOf(i), limit) > 0, 'page')
+  }])
 ]
 
 async function main () {

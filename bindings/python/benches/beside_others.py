@@ -7,6 +7,7 @@ defaults, except that lmdb does not sync each commit (the others do not either) 
 data. Arguments: COUNT ROUNDS.
 """
 
+import itertools
 import random
 import shutil
 import statistics
@@ -41,6 +42,9 @@ class Esker:
     def scan(self):
         return sum(1 for _ in self.db.iterator())
 
+    def scan_from(self, key, most):
+        return list(itertools.islice(self.db.iterator(start=key), most))
+
     def settle(self):
         self.db.compact_range()
 
@@ -74,6 +78,9 @@ class Rocksdict(Esker):
     def scan(self):
         return sum(1 for _ in self.db.items())
 
+    def scan_from(self, key, most):
+        return list(itertools.islice(self.db.items(from_key=key), most))
+
     def settle(self):
         self.db.flush()
         self.db.compact_range(None, None)
@@ -106,6 +113,12 @@ class Lmdb(Esker):
         with self.db.begin() as transaction:
             return sum(1 for _ in transaction.cursor())
 
+    def scan_from(self, key, most):
+        with self.db.begin() as transaction:
+            cursor = transaction.cursor()
+            cursor.set_range(key)
+            return list(itertools.islice(cursor, most))
+
     def settle(self):
         self.db.sync(True)
 
@@ -137,6 +150,15 @@ def many(db, keys):
 
 def scan(db, keys):
     assert db.scan() == COUNT
+
+
+def scans_of(most):
+    def scans(db, keys):
+        for key in keys[: COUNT // most]:
+            pairs = db.scan_from(key, most)
+            assert pairs[0] == (key, VALUE)
+
+    return scans
 
 
 def keys_of(seed):
@@ -180,6 +202,8 @@ def main():
     report("get", measure(dbs, gets))
     report("multi-get of 100", measure(dbs, many))
     report("scan", measure(dbs, scan))
+    for most in (1, 10, 100):
+        report(f"pair, scans of {most}", measure(dbs, scans_of(most)))
     for db in dbs.values():
         db.close()
     shutil.rmtree(place)

@@ -162,11 +162,13 @@ class Bench {
         }
         note("absent " + name, PAIRS, began);
         int scans = PAIRS / 50;
-        began = System.nanoTime();
-        for (int i = 0; i < scans; i++) {
-            bytes += peer.scan(key(random.nextInt(PAIRS)), 50);
+        for (int pairs : new int[] {1, 10, 100}) {
+            began = System.nanoTime();
+            for (int i = 0; i < scans; i++) {
+                bytes += peer.scan(key(random.nextInt(PAIRS)), pairs);
+            }
+            note("scan " + pairs + " " + name, scans, began);
         }
-        note("scan50 " + name, scans, began);
         if (bytes < 100L * PAIRS) {
             throw new AssertionError(name + " returned " + bytes + " bytes");
         }

@@ -92,6 +92,34 @@ const (
 	chunkBytes      = 64 << 10
 )
 
+// Chunks of the two sizes that no iterator uses. A new one costs more than a short scan.
+var firstChunks, largeChunks sync.Pool
+
+// newChunk returns a chunk of firstChunkBytes or chunkBytes bytes.
+func newChunk(size int) []byte {
+	pool := &firstChunks
+	if size == chunkBytes {
+		pool = &largeChunks
+	}
+	if chunk, ok := pool.Get().(*[]byte); ok {
+		return *chunk
+	}
+	return make([]byte, size)
+}
+
+// drop gives the iterator's chunk to later iterators, unless its pairs stay valid.
+func (it *Iterator) drop() {
+	chunk := it.chunk
+	it.chunk = nil
+	switch {
+	case it.keep:
+	case len(chunk) == firstChunkBytes:
+		firstChunks.Put(&chunk)
+	case len(chunk) == chunkBytes:
+		largeChunks.Put(&chunk)
+	}
+}
+
 // Iterator returns an iterator over the keyspace, which must be closed.
 func (r *reader) Iterator(options *IterOptions) (*Iterator, error) {
 	var o IterOptions
@@ -162,7 +190,7 @@ func (it *Iterator) Prev() bool {
 // Valid reports whether the iterator is at a key.
 func (it *Iterator) Valid() bool { return it.valid }
 
-// Key returns the current key, valid until the next move; nil if the iterator is not at a key.
+// Key returns the current key, valid until the next move or Close; nil if the iterator is not at a key.
 func (it *Iterator) Key() []byte {
 	if !it.valid {
 		return nil
@@ -170,7 +198,8 @@ func (it *Iterator) Key() []byte {
 	return it.key
 }
 
-// Value returns the current value, valid until the next move; nil if the iterator is not at a key.
+// Value returns the current value, valid until the next move or Close; nil if the iterator is not at a
+// key.
 func (it *Iterator) Value() []byte {
 	if !it.valid {
 		return nil
@@ -188,6 +217,7 @@ func (it *Iterator) Close() error {
 	failure := it.failure
 	if it.guard.close() {
 		it.valid, it.left = false, 0
+		it.drop()
 	}
 	return failure
 }
@@ -266,13 +296,19 @@ func (it *Iterator) read(move C.int, key []byte, backward bool) bool {
 		it.version = it.transaction.version.Load()
 	}
 	it.backward = backward
-	it.rows = min(max(it.rows*4, firstRows), it.rowsMax)
+	it.rows = min(max(it.rows*2, firstRows), it.rowsMax)
 	size := firstChunkBytes
-	if it.rows > 4*firstRows {
+	if it.rows > 8*firstRows {
 		size = chunkBytes
 	}
-	if it.keep || len(it.chunk) < size {
+	switch {
+	case it.keep:
 		it.chunk = make([]byte, size)
+	case len(it.chunk) < size:
+		// The key of a move may be in the old chunk, which is dropped after the move.
+		old := Iterator{chunk: it.chunk}
+		defer old.drop()
+		it.chunk = newChunk(size)
 	}
 	isBackward := flag(backward)
 	for {

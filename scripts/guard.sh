@@ -30,7 +30,7 @@ esker=$target/release/esker
 
 # Of several copies of the engine in a process only the last one maps its logs into memory: the others
 # find its handler of SIGBUS in place of their own, and write their logs. The third copy makes the two that
-# are compared alike.
+# are compared alike. What the mapped log costs is not seen here.
 mkdir -p "$work/third"
 cp "$work/after/shim/libleveldb.so.1d" "$work/third/"
 after=$work/after/shim/libleveldb.so.1d

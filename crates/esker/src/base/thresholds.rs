@@ -49,7 +49,8 @@ pub struct Thresholds {
     /// trees cost nothing.
     pub space_bytes_min: u64,
     /// Maximum memory for whole indexes and filters of open tables, in bytes, in addition to the
-    /// limit that the budget gives. Ships without one.
+    /// limit that the budget gives. Ships without one. Stores of a runtime have the runtime's limit
+    /// alone.
     pub index_bytes_max: u64,
     /// Maximum length, in bytes, of a value from a reader that is written as an ordinary put. Ships
     /// as 512 KiB: two copies of it are in memory at once.

@@ -48,7 +48,7 @@ pub fn plan(version: &Version, id: KeyspaceId, busy: &BusySet) -> Option<Plan> {
 }
 
 /// Returns the part of `fragment` inside `[lo, hi)`. Returns `None` where its removal would gain
-/// less than a block.
+/// less than a block, or than the blocks of a partition if the table's index has partitions.
 fn part_inside(order: &KeyOrder, fragment: &Fragment, lo: &[u8], hi: &[u8]) -> Option<Fragment> {
     let less = |a: &[u8], b: &[u8]| order.compare(a, b).is_lt();
     let (last, exclusive) = fragment.last(order);

@@ -216,8 +216,9 @@ impl DbInner {
             let memtables: Vec<_> = of_tree.iter().flat_map(|state| state.memtables()).collect();
             for memtable in memtables.into_iter().rev().filter(|memtable| !memtable.is_empty()) {
                 let mut config = self.output_config(tree, 0);
-                config =
-                    OutputConfig { fs: fs.clone(), dir: dir.to_path_buf(), opened: None, ..config };
+                let read = config.read.of_other_file();
+                let (fs, dir) = (fs.clone(), dir.to_path_buf());
+                config = OutputConfig { fs, dir, read, opened: None, ..config };
                 let rules = RewriteRules {
                     snapshots: Vec::new(),
                     now_ms: self.rules.clock.now_ms(),

@@ -4,18 +4,15 @@
 //! Invariants: a table has the options of its tree at the time when it is begun. Files and tables
 //! get numbers that no other file or table of the store has.
 
-use std::sync::Arc;
-
 use super::state::DbInner;
 use super::tree::Tree;
 use crate::base::checksum::checksum;
 use crate::base::keyspace::TreeId;
 use crate::base::sync::atomic::Ordering;
-use crate::compaction::Plan;
+use crate::compaction::{Plan, PlanInput};
 use crate::options::Options;
 use crate::table::{FilterConfig, ReadConfig, Table, TableOptions};
 use crate::tree::edit::{AddedFile, AddedSlice};
-use crate::tree::fragment::FileMeta;
 use crate::tree::output::{NewFile, Opened, OutputConfig, Pace};
 
 impl DbInner {
@@ -49,12 +46,16 @@ impl DbInner {
     /// Returns the configuration for the output of `plan`.
     pub(super) fn compaction_output(&self, tree: &Tree, plan: &Plan) -> OutputConfig {
         let mut config = self.output_config(tree, plan.output_level);
-        let mut files: Vec<&Arc<FileMeta>> =
-            plan.inputs.iter().map(|input| &input.fragment.file).collect();
-        files.sort_unstable_by_key(|file| file.number);
-        files.dedup_by_key(|file| file.number);
-        let permits = files.iter().filter_map(|file| file.peek(Table::index_permit_bytes));
-        config.read.index_credit_bytes = permits.sum();
+        // A file may keep other slices, and with them its permit: each slice stands for its share.
+        let given_back = |input: &PlanInput| {
+            let file = &input.fragment.file;
+            let permit_bytes = file.peek(Table::index_permit_bytes).unwrap_or(0);
+            let share_bytes = input.fragment.est_bytes().min(file.info.size_bytes);
+            let given = u128::from(permit_bytes) * u128::from(share_bytes);
+            (given / u128::from(file.info.size_bytes.max(1))) as u64
+        };
+        config.read.index_credit_bytes = plan.inputs.iter().map(given_back).sum();
+        config.read.is_flushed = false;
         config
     }
 

@@ -119,8 +119,8 @@ impl Table {
 
     /// Loads the missing blocks of a new table into the cache, while `go_on` returns true. It fills
     /// at most three quarters of the cache and evicts no block. A check ran earlier, while the
-    /// replaced tables still occupied the cache. A table with partitions gets none: the cache has
-    /// no room for it.
+    /// replaced tables still occupied the cache. A table with partitions gets none:
+    /// the search for missing blocks would read its whole index.
     ///
     /// # Errors
     /// A block cannot be read. A later read of the block reports the same error.

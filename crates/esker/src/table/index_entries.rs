@@ -2,6 +2,8 @@
 //!
 //! Invariant: an entry that is returned has a separator and lengths within their limits.
 
+use std::ops::Range;
+
 use crate::base::coding::Reader;
 use crate::base::key::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -76,11 +78,11 @@ pub(super) struct EntryGroup {
     pub(super) position: usize,
 }
 
-/// Divides the entries in `payload` into groups of at most `entries_max` entries. A group ends as
-/// soon as it has `bytes_min` bytes. The payload is one that [`Index::decode`] accepts.
+/// Divides the entries in `payload` into groups of at most `lengths.end` entries. A group ends as soon
+/// as it has `lengths.start` entries and `bytes_min` bytes. The payload is one that [`Index::decode`] accepts.
 pub(super) fn entry_groups(
     payload: &[u8],
-    entries_max: usize,
+    lengths: Range<usize>,
     bytes_min: usize,
 ) -> Vec<EntryGroup> {
     let mut reader = Reader::new(payload);
@@ -91,7 +93,9 @@ pub(super) fn entry_groups(
     for at in 0..count {
         let position = before + entries.reader.position();
         let is_full = |group: &EntryGroup| {
-            at - group.first as usize == entries_max || position - group.position >= bytes_min
+            let entries = at - group.first as usize;
+            entries == lengths.end
+                || (entries >= lengths.start && position - group.position >= bytes_min)
         };
         if groups.last().is_none_or(is_full) {
             groups.push(EntryGroup { first: at as u32, position });

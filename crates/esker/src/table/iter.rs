@@ -13,6 +13,7 @@ use crate::error::Result;
 
 use super::block::Block;
 use super::index::PartialFind;
+use super::partitioned::HeldPartition;
 use super::reader::{Table, count_read};
 
 /// Read-ahead size after the first blocks of a scan that miss the cache, in bytes.
@@ -37,6 +38,8 @@ pub struct TableCursor {
     key: KeyBuf,
     valid: bool,
     ahead: ReadAhead,
+    /// The partition of the block, if the table's index has partitions.
+    partition: HeldPartition,
     /// Search state of the announced seek.
     partial_find: Option<PartialFind>,
     /// Block of the deferred seek.
@@ -81,6 +84,7 @@ impl TableCursor {
             key: KeyBuf::default(),
             valid: false,
             ahead: ReadAhead::default(),
+            partition: HeldPartition::default(),
             partial_find: None,
             deferred_block: 0,
         }
@@ -115,7 +119,12 @@ impl TableCursor {
         if let Some(block) = cached {
             return Ok(block);
         }
-        let place = table.place(block_at)?;
+        let place = match &table.partitions {
+            None => table.meta.index.block_place(block_at),
+            Some(parts) => {
+                table.place_of_scan(parts, block_at, &mut self.partition, self.fill_cache)?
+            }
+        };
         if !walking {
             self.ahead.window = 0;
             return table.fetch_at(block_at, place, self.fill_cache);
@@ -375,6 +384,7 @@ impl Cursor for TableCursor {
         self.rows = 0;
         self.partial_find = None;
         self.ahead = ReadAhead::default();
+        self.partition = HeldPartition::default();
         self.key.release();
     }
 

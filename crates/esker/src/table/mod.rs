@@ -241,6 +241,6 @@ impl ReadConfig {
 
     /// Returns the configuration for parts of a table that are in memory only for a moment.
     fn with_own_pages(&self) -> ReadConfig {
-        ReadConfig { pages: Arc::default(), ..self.clone() }
+        ReadConfig { pages: Arc::new(CacheBlockPool::starting_small()), ..self.clone() }
     }
 }

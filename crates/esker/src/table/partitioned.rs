@@ -9,6 +9,7 @@ use crate::base::checksum::{checksum, location_seed};
 use crate::base::key::SeqNo;
 use crate::cache::BlockKey;
 use crate::error::{Error, Result};
+use crate::perf;
 
 use super::block::{Block, BlockBuf, BlockRef, Layout, Lookup};
 use super::filter;
@@ -27,7 +28,13 @@ enum Access {
     SearchInMemory,
     /// For a block that a search or a scan has found before: does not count as a use.
     Again,
+    /// For a scan, which holds the partition itself: neither counts nor fills the cache.
+    Once,
 }
+
+/// The partition of the index that a scan is in, with its number.
+#[derive(Default)]
+pub(super) struct HeldPartition(Option<(usize, CacheBlock<Layout>)>);
 
 impl Access {
     fn search(io: bool) -> Access {
@@ -46,7 +53,7 @@ impl Table {
         let key = BlockKey { block: key, ..self.block_key(0) };
         let cached = match access {
             Access::Search | Access::SearchInMemory => self.cache().get(&key),
-            Access::Again => self.cache().peek(&key),
+            Access::Again | Access::Once => self.cache().peek(&key),
         };
         if cached.is_some() || access == Access::SearchInMemory {
             return Ok(cached);
@@ -63,6 +70,9 @@ impl Table {
         }
         let charge_bytes = Block::memory_bytes_of(bytes as usize);
         let read = buf.freeze(bytes as usize, Layout::without_rows());
+        if access == Access::Once {
+            return Ok(Some(read));
+        }
         Ok(Some(self.cache().insert(key, read, charge_bytes, None)))
     }
 
@@ -106,6 +116,31 @@ impl Table {
     ) -> Result<BlockPlace> {
         let place = self.in_entry(parts, block, Access::Again, |entry| entry.place)?;
         place.ok_or_else(|| Error::invalid("a block past the end of the table was asked for"))
+    }
+
+    /// Returns where `block` is, for a scan that keeps the partition in `held`. With `fill_cache` the
+    /// partition is offered to the cache.
+    ///
+    /// # Errors
+    /// As for [`Table::place_in_partitions`].
+    pub(super) fn place_of_scan(
+        &self,
+        parts: &Partitions,
+        block: usize,
+        held: &mut HeldPartition,
+        fill_cache: bool,
+    ) -> Result<BlockPlace> {
+        let past_end = || Error::invalid("a block past the end of the table was asked for");
+        let number = parts.number_of(block).ok_or_else(past_end)?;
+        let (key, partition) = parts.of_index(number).ok_or_else(past_end)?;
+        if held.0.as_ref().is_none_or(|(known, _)| *known != number) {
+            let access = if fill_cache { Access::Again } else { Access::Once };
+            held.0 = self.partition(key, partition, access)?.map(|cached| (number, cached));
+        }
+        let Some((_, cached)) = &held.0 else { return Err(past_end()) };
+        let mut entries = Entries::new(cached.bytes(), self.meta.index.place(number).0);
+        let entry = entries.nth(block - partition.first as usize).ok_or_else(past_end)?;
+        Ok(entry.place)
     }
 
     /// Returns whether the versions of `key` may continue after `block`, when a search ended past
@@ -173,7 +208,10 @@ impl Table {
     ) -> Result<TableGet<TableHitRef<'s>>> {
         match self.filter_passes(parts, key_hash(key), io)? {
             Some(true) => {}
-            Some(false) => return Ok(TableGet::Absent),
+            Some(false) => {
+                perf::count(|counts| counts.filter_negatives += 1);
+                return Ok(TableGet::Absent);
+            }
             None => return Ok(TableGet::NeedsIo),
         }
         let Some((mut at, mut place)) = self.find_in_partitions(parts, key, io)? else {

@@ -12,6 +12,7 @@
 //! read of the partition from the file is compared with it. No other file has the table's number in
 //! the cache. A call without I/O gives the same answer as one with I/O, or none.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::cache_block_pool::CacheBlockPool;
@@ -23,9 +24,10 @@ use super::format::Footer;
 use super::index::Index;
 use super::index_entries::{EntryGroup, entry_groups};
 
-/// Maximum number of index entries in a partition.
-const ENTRIES_MAX: usize = 64;
-/// Number of bytes of index entries at which a partition ends.
+/// Minimum and maximum number of index entries in a partition. With long keys a smaller minimum would
+/// leave most of the index in memory.
+const ENTRIES: Range<usize> = 8..64;
+/// Number of bytes of index entries at which a partition ends, from the minimum on.
 const ENTRIES_BYTES_MIN: usize = 4 << 10;
 /// Number of filter lines in a partition: 4 KiB.
 const LINES: usize = 64;
@@ -80,7 +82,7 @@ impl Partitions {
         let Footer { index: at, filter, table_id, .. } = parts.footer;
         let sum = |from: u64, bytes: &[u8]| checksum(bytes, location_seed(table_id, from));
         let (payload, start) = (parts.payload(at), at.offset_bytes);
-        let groups = entry_groups(payload, ENTRIES_MAX, ENTRIES_BYTES_MIN);
+        let groups = entry_groups(payload, ENTRIES, ENTRIES_BYTES_MIN);
         let ends = groups.iter().skip(1).map(|group| group.position).chain([payload.len()]);
         let partition = |(group, end): (&EntryGroup, usize)| {
             let at = start + group.position as u64;

@@ -1,6 +1,11 @@
 //! Removal of a key range from a tree by an edit, without reading or writing a table: the space of
 //! a dropped keyspace.
 //!
+//! The range reaches from the keyspace below that exists to the next one that exists. A range of
+//! the dropped keyspace alone would leave blocks without an owner: one block may hold the pairs of
+//! three keyspaces, so the drop of the middle one cuts nothing out, and later drops of its
+//! neighbours would cut away only their own parts.
+//!
 //! Invariants: the plan takes only slices inside the range, and no busy one. A file that the range
 //! covers is removed as a whole. Of other files only the slice is removed, and a compaction drops
 //! what is left in their blocks.
@@ -13,15 +18,24 @@ use crate::base::order::KeyOrder;
 use crate::tree::fragment::Fragment;
 use crate::tree::version::Version;
 
-/// Plans the removal of the keys of keyspace `id`. Returns `None` while all slices that could be
-/// removed are busy, and while a job removes the keyspace. A plan without inputs says that no slice
-/// is left.
-pub fn plan(version: &Version, id: KeyspaceId, busy: &BusySet) -> Option<Plan> {
+/// Keyspaces of a tree next to each other, none of which exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The number after which the gap begins: the next lower keyspace that exists, or 0.
+    pub after: KeyspaceId,
+    /// The last number of the gap.
+    pub last: KeyspaceId,
+}
+
+/// Plans the removal of the keys of keyspace `id` and of the gap that it lies in. Returns `None`
+/// while all slices that could be removed are busy, and while a job removes the keyspace. A plan
+/// without inputs says that no slice is left.
+pub fn plan(version: &Version, id: KeyspaceId, gap: Gap, busy: &BusySet) -> Option<Plan> {
     if busy.drops(id) {
         return None;
     }
     let order = version.order();
-    let (lo, hi) = (&keys_after(id - 1)[..], &keys_after(id)[..]);
+    let (lo, hi) = (&keys_after(gap.after)[..], &keys_after(gap.last)[..]);
     let (mut inputs, mut later) = (Vec::new(), false);
     for level in 0..version.levels.len() {
         for guard in version.guards_overlapping(level, Some(lo), Some(hi)) {

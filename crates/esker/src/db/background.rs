@@ -351,8 +351,11 @@ impl DbInner {
     fn pick_dropped(&self, busy: &BusySet) -> Option<Plan> {
         let dropped = self.dropped.lock();
         let view = (!dropped.is_empty()).then(|| self.read_state.load())?;
+        // After the read state: a keyspace with pairs in it exists in the list.
+        let keyspaces = self.keyspaces.lock();
         dropped.iter().find_map(|&(id, tree)| {
-            let plan = drop_range::plan(view.version_of(tree)?, id, busy)?;
+            let gap = keyspaces.gap_around(id, tree);
+            let plan = drop_range::plan(view.version_of(tree)?, id, gap, busy)?;
             // A job that began before the drop may still write entries of the keyspace.
             let settled = busy.is_empty() && view.frozen.is_empty();
             (settled || !plan.inputs.is_empty()).then_some(Plan { tree, ..plan })

@@ -10,6 +10,7 @@ use super::rules::rules_of;
 use crate::base::expiry::StoreClock;
 use crate::base::keyspace::{KeyspaceId, KeyspaceState, TreeId};
 use crate::base::keyspace_rules::KeyspaceRules;
+use crate::compaction::drop_range::Gap;
 use crate::options::Options;
 use crate::tree::catalog::{Catalog, is_internal};
 
@@ -61,6 +62,18 @@ impl KeyspaceList {
     /// Returns whether a keyspace of a tree has a compaction filter.
     pub fn has_filter(&self, tree: TreeId) -> bool {
         self.by_id.values().any(|keyspace| keyspace.tree == tree && keyspace.rules.filter.is_some())
+    }
+
+    /// Returns the gap around the keyspace `id` of `tree`, which does not exist any more.
+    pub fn gap_around(&self, id: KeyspaceId, tree: TreeId) -> Gap {
+        let (mut after, mut next) = (0, None);
+        for keyspace in self.by_id.values().filter(|keyspace| keyspace.tree == tree) {
+            match keyspace.id < id {
+                true => after = after.max(keyspace.id),
+                false => next = Some(next.map_or(keyspace.id, |next| keyspace.id.min(next))),
+            }
+        }
+        Gap { after, last: next.map_or(id, |next| next - 1) }
     }
 
     /// Gives a keyspace another name.

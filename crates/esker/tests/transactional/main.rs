@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod keyspaces;
+mod keyspaces_dropped;
 mod transactions;
 mod transactions_model;
 mod transactions_prepared;

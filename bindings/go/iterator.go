@@ -107,15 +107,12 @@ func newChunk(size int) []byte {
 	return make([]byte, size)
 }
 
-// drop gives the iterator's chunk to later iterators, unless its pairs stay valid.
-func (it *Iterator) drop() {
-	chunk := it.chunk
-	it.chunk = nil
-	switch {
-	case it.keep:
-	case len(chunk) == firstChunkBytes:
+// dropChunk gives a chunk, whose pairs nobody uses any more, to later iterators.
+func dropChunk(chunk []byte) {
+	switch len(chunk) {
+	case firstChunkBytes:
 		firstChunks.Put(&chunk)
-	case len(chunk) == chunkBytes:
+	case chunkBytes:
 		largeChunks.Put(&chunk)
 	}
 }
@@ -217,7 +214,10 @@ func (it *Iterator) Close() error {
 	failure := it.failure
 	if it.guard.close() {
 		it.valid, it.left = false, 0
-		it.drop()
+		if !it.keep {
+			dropChunk(it.chunk)
+		}
+		it.chunk = nil
 	}
 	return failure
 }
@@ -306,8 +306,7 @@ func (it *Iterator) read(move C.int, key []byte, backward bool) bool {
 		it.chunk = make([]byte, size)
 	case len(it.chunk) < size:
 		// The key of a move may be in the old chunk, which is dropped after the move.
-		old := Iterator{chunk: it.chunk}
-		defer old.drop()
+		defer dropChunk(it.chunk)
 		it.chunk = newChunk(size)
 	}
 	isBackward := flag(backward)

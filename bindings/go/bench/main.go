@@ -103,40 +103,27 @@ func goLoops(db *esker.DB) map[string]map[string]func(int) {
 	}
 }
 
-// goScan returns a loop of scans: each makes an iterator, seeks a key, and copies pairs.
-func goScan(db *esker.DB, pairs int) func(count int) {
-	var key [8]byte
-	room := make([]byte, 0, 108*pairs)
-	return func(count int) {
-		for i := range count {
-			it, err := db.Iterator(nil)
-			must(err)
-			room = room[:0]
-			ok := it.Seek(keyOf(&key, i))
-			for ; ok && len(room) < 108*pairs; ok = it.Next() {
-				room = append(append(room, it.Key()...), it.Value()...)
-			}
-			must(it.Close())
-			found(len(room) >= 108, nil)
-		}
-	}
+// A cursor is what the iterators of both stores have.
+type cursor interface {
+	Seek(key []byte) bool
+	Next() bool
+	Key() []byte
+	Value() []byte
 }
 
-// levelScan returns the same loop of goleveldb.
-func levelScan(db *leveldb.DB, pairs int) func(count int) {
+// scans returns a loop of scans: each makes an iterator by open, which also returns what ends it, seeks a
+// key, and copies pairs.
+func scans(pairs int, open func() (cursor, func() error)) func(count int) {
 	var key [8]byte
 	room := make([]byte, 0, 108*pairs)
 	return func(count int) {
 		for i := range count {
-			it := db.NewIterator(nil, nil)
+			it, end := open()
 			room = room[:0]
-			ok := it.Seek(keyOf(&key, i))
-			for ; ok && len(room) < 108*pairs; ok = it.Next() {
+			for ok := it.Seek(keyOf(&key, i)); ok && len(room) < 108*pairs; ok = it.Next() {
 				room = append(append(room, it.Key()...), it.Value()...)
 			}
-			it.Release()
-			must(it.Error())
-			found(len(room) >= 108, nil)
+			found(len(room) >= 108, end())
 		}
 	}
 }
@@ -198,8 +185,15 @@ func main() {
 	inGo, inLevel := goLoops(db), levelLoops(level)
 	for _, pairs := range []int{1, 10, 100} {
 		name := fmt.Sprintf("scan of %d", pairs)
-		inGo[name] = map[string]func(int){"Go": goScan(db, pairs)}
-		inLevel[name] = levelScan(level, pairs)
+		inGo[name] = map[string]func(int){"Go": scans(pairs, func() (cursor, func() error) {
+			it, err := db.Iterator(nil)
+			must(err)
+			return it, it.Close
+		})}
+		inLevel[name] = scans(pairs, func() (cursor, func() error) {
+			it := level.NewIterator(nil, nil)
+			return it, func() error { it.Release(); return it.Error() }
+		})
 	}
 	for name, loop := range map[string]func(int){"get": c.get, "put": c.put,
 		"put in a batch of 100": c.batch, "row of a scan": c.scan, "scan of 1": c.scanOf(1),

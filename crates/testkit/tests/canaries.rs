@@ -24,6 +24,17 @@ use esker_testkit::campaign::task_faults::{self, InitialState, Task};
 use esker_testkit::crash::Flaws;
 use parking_lot::Mutex;
 
+/// Returns the effort for cuts without cuts of their recovery.
+fn shallow(flaws: Flaws, bug: PlantedBug) -> Effort {
+    Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug }
+}
+
+/// Runs the cuts of `script` on a disk that ignores the syncs of the files with this extension or name.
+fn cuts_without_syncs_of(ignored: Option<&'static str>, script: &Script) -> Tally {
+    let flaws = Flaws { sync_ignored_of: ignored, ..Flaws::default() };
+    cuts::run(script, &shallow(flaws, PlantedBug::None))
+}
+
 /// Runs the cuts of a script about `theme` on a disk with these flaws.
 fn cuts_on(theme: Theme, flaws: Flaws, depth: u32) -> Tally {
     let effort = Effort { seeds: 1, nest_one_in: 10, depth, flaws, bug: PlantedBug::None };
@@ -53,12 +64,7 @@ fn with_value_files(theme: Theme, steps: usize) -> Script {
 
 #[test]
 fn ignored_syncs_of_value_files_are_detected() {
-    let cuts_with = |ignored| {
-        let flaws = Flaws { sync_ignored_of: ignored, ..Flaws::default() };
-        let bug = PlantedBug::None;
-        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug };
-        cuts::run(&with_value_files(Theme::Levels, 60), &effort)
-    };
+    let cuts_with = |ignored| cuts_without_syncs_of(ignored, &with_value_files(Theme::Levels, 60));
     let tally = cuts_with(None);
     assert!(tally.failures.is_empty(), "{}", tally.report());
     assert!(tally.of("value files") > 5, "{:?}", tally.counts);
@@ -75,7 +81,7 @@ fn ignored_directory_syncs_are_detected() {
 fn ignored_directory_syncs_are_detected_during_repair() {
     let store = Store::make(Policy::Leveled, Theme::Mixed, 7, 40, false);
     let flaws = Flaws { dir_sync_ignored: true, ..Flaws::default() };
-    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug: PlantedBug::None };
+    let effort = shallow(flaws, PlantedBug::None);
     let tally = repair_failures::cuts(&store, &effort);
     assert!(tally.failed(Verdict::Lost) > 0, "{:?}", tally.counts);
 }
@@ -176,7 +182,7 @@ fn ignored_sync_markers_are_detected() {
 /// Runs the cuts of scripts about keyspaces with this bug. The tally also counts the steps in which
 /// the bug could show.
 fn cuts_with(bug: PlantedBug) -> Tally {
-    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+    let effort = shallow(Flaws::default(), bug);
     let mut all = Tally::default();
     for (seed, policy) in Policy::ALL.iter().enumerate() {
         all.merge(cuts::run(&script(*policy, Theme::Keyspaces, seed as u64, 40), &effort));
@@ -197,7 +203,7 @@ fn whole_batches_over_several_keyspaces_pass() {
 #[test]
 fn forgotten_change_of_the_feed_is_detected() {
     let of = |bug| {
-        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+        let effort = shallow(Flaws::default(), bug);
         cuts::run(&script(Policy::Fluid, Theme::Feed, 3, 60), &effort)
     };
     let without = of(PlantedBug::None);
@@ -211,7 +217,7 @@ fn forgotten_change_of_the_feed_is_detected() {
 #[test]
 fn forgotten_expiry_and_repeated_operand_are_detected() {
     let of = |bug| {
-        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+        let effort = shallow(Flaws::default(), bug);
         cuts::run(&script(Policy::Fluid, Theme::Rules, 3, 60), &effort)
     };
     let without = of(PlantedBug::None);
@@ -224,7 +230,7 @@ fn forgotten_expiry_and_repeated_operand_are_detected() {
 
 /// Runs the cuts of a script with ingests of several files, and with forks.
 fn cuts_of_ingests_and_forks(bug: PlantedBug) -> Tally {
-    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws: Flaws::default(), bug };
+    let effort = shallow(Flaws::default(), bug);
     let mut script = script(Policy::Fluid, Theme::Feed, 5, 30);
     let put = |n: u8| Op::Put(0, vec![b'a' + n], vec![n; 9]);
     // A file has seven entries.
@@ -248,12 +254,8 @@ fn torn_ingest_and_fork_without_a_pair_are_detected() {
 
 #[test]
 fn keys_of_an_encryption_that_are_not_synced_are_detected() {
-    let cuts_with = |ignored| {
-        let flaws = Flaws { sync_ignored_of: ignored, ..Flaws::default() };
-        let bug = PlantedBug::None;
-        let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug };
-        cuts::run(&script(Policy::Leveled, Theme::Levels, 4, 16).into_encrypted(), &effort)
-    };
+    let script = script(Policy::Leveled, Theme::Levels, 4, 16).into_encrypted();
+    let cuts_with = |ignored| cuts_without_syncs_of(ignored, &script);
     let tally = cuts_with(None);
     assert!(tally.failures.is_empty(), "{}", tally.report());
     assert!(!cuts_with(Some("KEYS.new")).failures.is_empty());
@@ -280,7 +282,7 @@ fn pairs_that_a_filter_must_not_remove_are_missed() {
     let mut script = script(Policy::Fluid, Theme::Rules, 3, 60);
     script.options.compaction_filter = Some(Arc::new(GreedyFilter));
     let (flaws, bug) = (Flaws::default(), PlantedBug::None);
-    let effort = Effort { seeds: 1, nest_one_in: 0, depth: 1, flaws, bug };
+    let effort = shallow(flaws, bug);
     let tally = cuts::run(&script, &effort);
     assert!(tally.failed(Verdict::Wrong) > 0, "{:?}", tally.counts);
 }

@@ -1,8 +1,8 @@
 //! Read path of an open store: gets and iterators over the current read state.
 //!
 //! Lock rules: a read takes no lock but that of a shard of the cache, if a table has its index in
-//! partitions. A get pins the epoch while it uses cached blocks and releases
-//! the pin before it reads a file. Every other read holds a reference to the read state.
+//! partitions. A get pins the epoch while it uses cached blocks and releases the pin before it reads a
+//! file. Every other read holds a reference to the read state.
 
 use std::cell::Cell;
 use std::ops::Bound;

@@ -75,7 +75,7 @@ impl Table {
             last_seqno: 0,
         };
         for at in 0..meta.index.count() {
-            let place = meta.index.block_place(at);
+            let place = meta.index.place(at);
             let stays = keep.blocks && self.has_room(at, place.raw_bytes);
             let block = self.read_block_at(place, stays)?;
             self.check_block(&meta, at, &block, &mut state)?;
@@ -128,7 +128,7 @@ impl Table {
         let mut refused = 0;
         let blocks = if self.partitions.is_some() { 0 } else { self.block_count() };
         for at in 0..blocks {
-            let place = self.meta.index.block_place(at);
+            let place = self.meta.index.place(at);
             if self.is_cached(at) || !self.has_room(at, place.raw_bytes) {
                 continue;
             }
@@ -163,7 +163,7 @@ impl Table {
     ) -> Result<()> {
         let order = self.order();
         let wrong = |what: &str| {
-            Err(Error::corruption(&self.source.path, meta.index.place(at).0, what.to_string()))
+            Err(Error::corruption(&self.source.path, meta.index.place(at).start, what.to_string()))
         };
         let mut buf = KeyBuf::default();
         for i in 0..block.rows() {

@@ -258,29 +258,17 @@ impl Index {
         self.offsets.last().copied().unwrap_or(0)
     }
 
-    /// Returns the start offset of a block and the offset of the next part.
-    #[inline]
-    pub(super) fn place(&self, block: usize) -> (u64, u64) {
-        (self.offsets[block], self.offsets[block + 1])
-    }
-
     /// Returns where a block is.
     #[inline]
-    pub(super) fn block_place(&self, block: usize) -> BlockPlace {
-        let (start, end) = self.place(block);
-        BlockPlace { start, end, raw_bytes: self.raw_bytes(block) }
+    pub(super) fn place(&self, block: usize) -> BlockPlace {
+        let (start, end) = (self.offsets[block], self.offsets[block + 1]);
+        BlockPlace { start, end, raw_bytes: self.raw_bytes[block] as usize }
     }
 
     /// Returns the first block that starts at this offset or behind it.
     pub(super) fn block_from(&self, offset_bytes: u64) -> Option<usize> {
         let block = self.offsets.partition_point(|start| *start < offset_bytes);
         (block < self.count()).then_some(block)
-    }
-
-    /// Returns a block's length before compression, in bytes.
-    #[inline]
-    pub(super) fn raw_bytes(&self, block: usize) -> usize {
-        self.raw_bytes[block] as usize
     }
 
     /// Returns a block's separator.

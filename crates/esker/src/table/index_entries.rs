@@ -2,7 +2,7 @@
 //!
 //! Invariant: an entry that is returned has a separator and lengths within their limits.
 
-use std::ops::Range;
+use std::ops::RangeInclusive;
 
 use crate::base::coding::Reader;
 use crate::base::key::{STORED_KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -78,11 +78,12 @@ pub(super) struct EntryGroup {
     pub(super) position: usize,
 }
 
-/// Divides the entries in `payload` into groups of at most `lengths.end` entries. A group ends as soon
-/// as it has `lengths.start` entries and `bytes_min` bytes. The payload is one that [`Index::decode`] accepts.
+/// Divides the entries in `payload` into groups. A group has a number of entries in `lengths`, and
+/// ends as soon as it also has `bytes_min` bytes. Only the last group may have fewer entries. The
+/// payload is one that `Index::decode` accepts.
 pub(super) fn entry_groups(
     payload: &[u8],
-    lengths: Range<usize>,
+    lengths: RangeInclusive<usize>,
     bytes_min: usize,
 ) -> Vec<EntryGroup> {
     let mut reader = Reader::new(payload);
@@ -94,8 +95,8 @@ pub(super) fn entry_groups(
         let position = before + entries.reader.position();
         let is_full = |group: &EntryGroup| {
             let entries = at - group.first as usize;
-            entries == lengths.end
-                || (entries >= lengths.start && position - group.position >= bytes_min)
+            entries == *lengths.end()
+                || (lengths.contains(&entries) && position - group.position >= bytes_min)
         };
         if groups.last().is_none_or(is_full) {
             groups.push(EntryGroup { first: at as u32, position });

@@ -120,7 +120,7 @@ impl TableCursor {
             return Ok(block);
         }
         let place = match &table.partitions {
-            None => table.meta.index.block_place(block_at),
+            None => table.meta.index.place(block_at),
             Some(parts) => {
                 table.place_of_scan(parts, block_at, &mut self.partition, self.fill_cache)?
             }
@@ -204,8 +204,8 @@ impl TableCursor {
     }
 
     /// Returns the first row of the loaded block that is the newest version of its key. The last
-    /// row of the previous block may be a newer version of row 0's key.
-    /// `None` if it cannot be known, because the index cannot be read.
+    /// row of the previous block may be a newer version of row 0's key. `None` if it cannot be known,
+    /// because the index cannot be read.
     fn first_row_of_batch(&self, block: &Block) -> Option<usize> {
         let Some(before) = self.block_at.checked_sub(1) else { return Some(0) };
         let mut first = KeyBuf::default();

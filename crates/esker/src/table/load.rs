@@ -45,7 +45,7 @@ impl Table {
     #[inline]
     pub(super) fn place(&self, block: usize) -> Result<BlockPlace> {
         match &self.partitions {
-            None => Ok(self.meta.index.block_place(block)),
+            None => Ok(self.meta.index.place(block)),
             Some(parts) => self.place_in_partitions(parts, block),
         }
     }

@@ -52,7 +52,7 @@ use crate::base::order::KeyOrder;
 use crate::base::separated::ValueRefs;
 use crate::cache::BlockCache;
 use crate::fs::Fs;
-use crate::options::kinds::{BlockLayout, Compression, IndexSearch};
+use crate::options::kinds::{BlockLayout, CachePolicy, Compression, IndexSearch};
 
 pub use crate::base::filter_policy::key_hash;
 pub use block::{BlockSlice, Layout};
@@ -233,6 +233,24 @@ pub struct ReadConfig {
 }
 
 impl ReadConfig {
+    /// Returns a configuration for reads in this key order that keep no block and no index part.
+    pub fn without_cache(order: KeyOrder) -> ReadConfig {
+        ReadConfig {
+            order,
+            index_search: IndexSearch::Binary,
+            index_fanout: 16,
+            cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
+            cache_store: 0,
+            pages: Arc::default(),
+            filter_policy: None,
+            keep_open: true,
+            direct: false,
+            index_budget: IndexBudget::unlimited(),
+            is_flushed: false,
+            index_credit_bytes: 0,
+        }
+    }
+
     /// Returns the configuration for a file that is not one of the store, or a copy of one. Its
     /// number may be that of another file whose partitions are in the cache, so it has none.
     pub fn of_other_file(&self) -> ReadConfig {

@@ -76,31 +76,37 @@ impl Table {
         Ok(Some(self.cache().insert(key, read, charge_bytes, None)))
     }
 
-    /// Calls `take` with the entries of a partition of the index, and the number of its first block.
+    /// Calls `take` with the entries of index partition `number`, and the number of its first block.
+    /// `None` if `access` forbids the read, or if the table has no such partition. `held` is the
+    /// partition of the last call, and becomes that of this one.
     fn in_partition<R>(
         &self,
         parts: &Partitions,
         number: usize,
-        access: Access,
+        (access, held): (Access, &mut HeldPartition),
         take: impl FnOnce(Entries<'_>, usize) -> Option<R>,
     ) -> Result<Option<R>> {
         let Some((key, place)) = parts.of_index(number) else { return Ok(None) };
-        let partition = self.partition(key, place, access)?;
-        let (start, _) = self.meta.index.place(number);
-        let first = place.first as usize;
-        Ok(partition.and_then(|cached| take(Entries::new(cached.bytes(), start), first)))
+        if held.0.as_ref().is_none_or(|(known, _)| *known != number) {
+            held.0 = self.partition(key, place, access)?.map(|cached| (number, cached));
+        }
+        let start = self.meta.index.place(number).start;
+        let entries = |cached: &CacheBlock<Layout>| {
+            take(Entries::new(cached.bytes(), start), place.first as usize)
+        };
+        Ok(held.0.as_ref().and_then(|(_, cached)| entries(cached)))
     }
 
-    /// Calls `take` with the index entry of `block`.
+    /// Calls `take` with the index entry of `block`. `None` as for [`Table::in_partition`].
     fn in_entry<R>(
         &self,
         parts: &Partitions,
         block: usize,
-        access: Access,
+        (access, held): (Access, &mut HeldPartition),
         take: impl FnOnce(IndexEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         let Some(number) = parts.number_of(block) else { return Ok(None) };
-        self.in_partition(parts, number, access, |mut entries, first| {
+        self.in_partition(parts, number, (access, held), |mut entries, first| {
             entries.nth(block - first).map(take)
         })
     }
@@ -114,15 +120,11 @@ impl Table {
         parts: &Partitions,
         block: usize,
     ) -> Result<BlockPlace> {
-        let place = self.in_entry(parts, block, Access::Again, |entry| entry.place)?;
-        place.ok_or_else(|| Error::invalid("a block past the end of the table was asked for"))
+        self.place_of_scan(parts, block, &mut HeldPartition::default(), true)
     }
 
-    /// Returns where `block` is, for a scan that keeps the partition in `held`. With `fill_cache` the
-    /// partition is offered to the cache.
-    ///
-    /// # Errors
-    /// As for [`Table::place_in_partitions`].
+    /// Does the same for a scan, which keeps the partition in `held`. With `fill_cache` the partition
+    /// is offered to the cache.
     pub(super) fn place_of_scan(
         &self,
         parts: &Partitions,
@@ -130,17 +132,9 @@ impl Table {
         held: &mut HeldPartition,
         fill_cache: bool,
     ) -> Result<BlockPlace> {
-        let past_end = || Error::invalid("a block past the end of the table was asked for");
-        let number = parts.number_of(block).ok_or_else(past_end)?;
-        let (key, partition) = parts.of_index(number).ok_or_else(past_end)?;
-        if held.0.as_ref().is_none_or(|(known, _)| *known != number) {
-            let access = if fill_cache { Access::Again } else { Access::Once };
-            held.0 = self.partition(key, partition, access)?.map(|cached| (number, cached));
-        }
-        let Some((_, cached)) = &held.0 else { return Err(past_end()) };
-        let mut entries = Entries::new(cached.bytes(), self.meta.index.place(number).0);
-        let entry = entries.nth(block - partition.first as usize).ok_or_else(past_end)?;
-        Ok(entry.place)
+        let access = if fill_cache { Access::Again } else { Access::Once };
+        let place = self.in_entry(parts, block, (access, held), |entry| entry.place)?;
+        place.ok_or_else(|| Error::invalid("a block past the end of the table was asked for"))
     }
 
     /// Returns whether the versions of `key` may continue after `block`, when a search ended past
@@ -158,7 +152,7 @@ impl Table {
         let access = if io { Access::Again } else { Access::SearchInMemory };
         let is_separator =
             |entry: IndexEntry<'_>| self.order().compare(entry.separator, key).is_eq();
-        self.in_entry(parts, block, access, is_separator)
+        self.in_entry(parts, block, (access, &mut HeldPartition::default()), is_separator)
     }
 
     /// Returns the first block whose separator is not before `key`, with its place; the number of
@@ -174,7 +168,8 @@ impl Table {
             return Ok(Some((parts.blocks(), BlockPlace::default())));
         }
         let order = self.order();
-        self.in_partition(parts, number, Access::search(io), |entries, first| {
+        let how = (Access::search(io), &mut HeldPartition::default());
+        self.in_partition(parts, number, how, |entries, first| {
             let is_found =
                 |(_, entry): &(usize, IndexEntry<'_>)| order.compare(entry.separator, key).is_ge();
             let found = entries.enumerate().find(is_found);

@@ -12,7 +12,7 @@
 //! read of the partition from the file is compared with it. No other file has the table's number in
 //! the cache. A call without I/O gives the same answer as one with I/O, or none.
 
-use std::ops::Range;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::base::cache_block_pool::CacheBlockPool;
@@ -26,7 +26,7 @@ use super::index_entries::{EntryGroup, entry_groups};
 
 /// Minimum and maximum number of index entries in a partition. With long keys a smaller minimum would
 /// leave most of the index in memory.
-const ENTRIES: Range<usize> = 8..64;
+const ENTRIES: RangeInclusive<usize> = 8..=64;
 /// Number of bytes of index entries at which a partition ends, from the minimum on.
 const ENTRIES_BYTES_MIN: usize = 4 << 10;
 /// Number of filter lines in a partition: 4 KiB.

@@ -321,7 +321,7 @@ impl Table {
     pub fn approximate_offset(&self, key: &[u8]) -> u64 {
         let index = &self.meta.index;
         match index.find(key, |_, _| ()) {
-            block if block < index.count() => index.place(block).0,
+            block if block < index.count() => index.place(block).start,
             _ => index.data_bytes(),
         }
     }

@@ -132,18 +132,10 @@ fn write(
 
 fn config(order: &KeyOrder, cache_bytes: u64) -> ReadConfig {
     ReadConfig {
-        order: order.clone(),
         index_search: IndexSearch::Btree,
-        index_fanout: 16,
         cache: Arc::new(BlockCache::new(CachePolicy::Lru, cache_bytes)),
-        cache_store: 0,
-        pages: Arc::default(),
         filter_policy: Some(Arc::new(FirstByte)),
-        keep_open: true,
-        direct: false,
-        index_budget: IndexBudget::unlimited(),
-        is_flushed: false,
-        index_credit_bytes: 0,
+        ..ReadConfig::without_cache(order.clone())
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use esker::fs::Fs;
 use esker::internals::{
-    AddedFile, BlockCache, Current, Cursor, FileHeader, FileMeta, IndexBudget, Kind, LogEnd,
-    LogReader, Ops, RECORD_HEADER_BYTES, ReadConfig, RecordHeader, RecordKind, Table, TableInfo,
-    TableSource, Version, VersionEdit, file_names, manifest,
+    AddedFile, Current, Cursor, FileHeader, FileMeta, Kind, LogEnd, LogReader, Ops,
+    RECORD_HEADER_BYTES, ReadConfig, RecordHeader, RecordKind, Table, TableInfo, TableSource,
+    Version, VersionEdit, file_names, manifest,
 };
-use esker::{CachePolicy, IndexSearch, KeyOrder, Metrics};
+use esker::{KeyOrder, Metrics};
 
 use super::{DIR, Output, Session, error_line, output_of, word};
 
@@ -216,20 +216,7 @@ impl Session {
             size_bytes: identity.size_bytes,
             ingested: None,
         };
-        let config = ReadConfig {
-            order: KeyOrder::Bytewise,
-            index_search: IndexSearch::Binary,
-            index_fanout: 16,
-            cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
-            cache_store: 0,
-            pages: Arc::default(),
-            filter_policy: None,
-            keep_open: true,
-            direct: false,
-            index_budget: IndexBudget::unlimited(),
-            is_flushed: false,
-            index_credit_bytes: 0,
-        };
+        let config = ReadConfig::without_cache(KeyOrder::Bytewise);
         let table = Arc::new(Table::open(source, &config)?);
         let mut lines: Vec<String> = table
             .range_deletes()

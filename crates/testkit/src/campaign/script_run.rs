@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use esker::fs::Fs;
-use esker::ingest::{IngestOptions, SortedWriter};
+use esker::ingest::IngestOptions;
 use esker::{Batch, Db, Error, Keyspace, Options, Snapshot, WriteOptions, built_in_merge_operator};
 use parking_lot::Mutex;
 
@@ -22,6 +21,7 @@ use super::ledger::{CheckpointNote, Ledger};
 use super::ops::{Change, NamedChange, Op};
 use super::reader::Reader;
 use super::script::{Script, Step};
+use super::sorted_files;
 
 /// Returns the directory of the stores of all campaigns.
 pub fn store_dir() -> &'static Path {
@@ -309,19 +309,11 @@ impl ScriptRun {
         let merge_operator = built_in_merge_operator(MERGE_OPERATOR).filter(|_| merges);
         let key_order = keyspace.key_order().clone();
         let options = Options { key_order, merge_operator, ..self.options.clone() };
-        let mut sorted: Vec<&Op> = ops.iter().collect();
-        let key = |op: &Op| op.key().cloned().unwrap_or_default();
-        sorted.sort_by(|a, b| options.key_order.compare(&key(a), &key(b)));
-        let mut paths = Vec::new();
-        for (number, part) in sorted.chunks(7).enumerate() {
-            let path = PathBuf::from(format!("/data/ingest{number}"));
-            // An interrupted ingest left it.
-            let _ = self.fs.remove(&path);
-            if let Err(error) = write_file(self.fs.clone(), &path, &options, part) {
-                return Ok(Outcome::Failed(error));
-            }
-            paths.push(path);
-        }
+        let path_of = |number| PathBuf::from(format!("/data/ingest{number}"));
+        let paths = match sorted_files::write(&self.fs, &options, (ops, 7), path_of) {
+            Ok(paths) => paths,
+            Err(error) => return Ok(Outcome::Failed(error)),
+        };
         self.count("ingests");
         self.count_rules(ops);
         self.ledger.lock().attempt(ops);
@@ -449,23 +441,6 @@ impl ScriptRun {
         }
         Ok(Outcome::Done)
     }
-}
-
-/// Writes puts and deletes, which are in key order, to a file.
-fn write_file(fs: Arc<dyn Fs>, path: &Path, options: &Options, ops: &[&Op]) -> esker::Result<()> {
-    let mut writer = SortedWriter::create_on(fs, path, options)?;
-    for op in ops {
-        match op {
-            Op::Put(_, key, value) => writer.put(key, value)?,
-            Op::PutExpiring(_, key, value, ttl_ms) => {
-                writer.put_with_ttl(key, value, Duration::from_millis(*ttl_ms))?
-            }
-            Op::Merge(_, key, operand) => writer.merge(key, operand)?,
-            Op::Delete(_, key) => writer.delete(key)?,
-            Op::DeleteRange(..) | Op::Clear(_) => {}
-        }
-    }
-    writer.finish().map(drop)
 }
 
 /// Makes a result of the store an outcome.

@@ -223,18 +223,10 @@ pub fn table(input: &[u8]) {
                     ingested,
                 };
                 let config = ReadConfig {
-                    order: KeyOrder::Bytewise,
                     index_search: search,
-                    index_fanout: 16,
                     cache: Arc::new(BlockCache::new(CachePolicy::Clock, cache_bytes)),
-                    cache_store: 0,
-                    pages: Arc::default(),
-                    filter_policy: None,
-                    keep_open: true,
-                    direct: false,
                     index_budget: IndexBudget::new(index_bytes_max),
-                    is_flushed: false,
-                    index_credit_bytes: 0,
+                    ..ReadConfig::without_cache(KeyOrder::Bytewise)
                 };
                 let Ok(table) = Table::open(source, &config) else { continue };
                 read_table(&Arc::new(table));

@@ -4,8 +4,8 @@
 //! Invariants: a writer's keys belong to it alone, in every keyspace. Every batch sets the writer's
 //! counter to its number. Every value names its batch. A batch that is a transaction also adds one
 //! to the total, a key of all writers, so a lost update makes the total too small. A batch that is an
-//! ingest has its counter in one of its files. The clock stands
-//! still in a round and turns between rounds, so a pair that expires does so in a known round.
+//! ingest has its counter in one of its files. The clock stands still in a round and turns between
+//! rounds, so a pair that expires does so in a known round.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

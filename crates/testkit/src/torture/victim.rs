@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use esker::fs::{Fs, OsFs};
-use esker::ingest::{IngestOptions, SortedWriter};
+use esker::ingest::IngestOptions;
 use esker::{
     Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, Options, ReadOptions, WriteOptions,
 };
@@ -20,7 +20,7 @@ use super::plan;
 use super::slots::{FileKind, Phase, Slot, Slots, Task};
 use super::temporary;
 use crate::campaign::keyspaces::SLOTS;
-use crate::campaign::ops;
+use crate::campaign::{ops, sorted_files};
 use crate::fault::{Fault, FaultFs, FaultKind, Op, OpMask};
 use crate::rng::SplitMix64;
 
@@ -320,26 +320,10 @@ impl Victim {
 
     /// Writes the operations to two files and ingests these.
     fn ingest(&self, keyspace: &Keyspace, writer: usize, ops: &[ops::Op]) -> esker::Result<()> {
-        let order = keyspace.key_order().clone();
-        let key = |op: &ops::Op| op.key().cloned().unwrap_or_default();
-        let mut sorted: Vec<&ops::Op> = ops.iter().collect();
-        sorted.sort_by(|a, b| order.compare(&key(a), &key(b)));
-        let options = Options { key_order: order, ..Options::default() };
-        let mut paths = Vec::new();
-        for (part, ops) in sorted.chunks(sorted.len().div_ceil(2)).enumerate() {
-            let path = self.params.base.join(format!("ingest-{writer}-{part}"));
-            // An interrupted ingest left it.
-            let _ = std::fs::remove_file(&path);
-            let mut file = SortedWriter::create_on(self.fs.clone(), &path, &options)?;
-            for op in ops {
-                match op {
-                    ops::Op::Put(_, key, value) => file.put(key, value)?,
-                    other => file.delete(other.key().expect("an ingest has puts and deletes"))?,
-                }
-            }
-            file.finish()?;
-            paths.push(path);
-        }
+        let options = Options { key_order: keyspace.key_order().clone(), ..Options::default() };
+        let path_of = |part| self.params.base.join(format!("ingest-{writer}-{part}"));
+        let (fs, each): (Arc<dyn Fs>, _) = (self.fs.clone(), ops.len().div_ceil(2));
+        let paths = sorted_files::write(&fs, &options, (ops, each), path_of)?;
         keyspace.ingest(&paths, &IngestOptions::default()).map(drop)
     }
 

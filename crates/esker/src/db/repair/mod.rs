@@ -26,13 +26,11 @@ use super::Db;
 use super::dir::list_dir;
 use super::open::{refuse_newer, take_lock, version_of_manifests};
 use crate::base::format_version::FormatVersion;
-use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::fs::OsFs;
 use crate::fs::{Fs, absolute};
 use crate::options::Options;
-use crate::options::kinds::{CachePolicy, IndexSearch};
-use crate::table::{IndexBudget, ReadConfig};
+use crate::table::ReadConfig;
 use crate::tree::current::Current;
 use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::lineage::Lineage;
@@ -199,20 +197,8 @@ fn lineage_of(fs: &dyn Fs, dir: &Path) -> Option<Lineage> {
 
 /// Returns the configuration for reading tables in the key order of `options`.
 pub(super) fn read_config(options: &Options) -> ReadConfig {
-    ReadConfig {
-        order: options.key_order.clone(),
-        index_search: IndexSearch::Binary,
-        index_fanout: 16,
-        cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
-        cache_store: 0,
-        pages: Arc::default(),
-        filter_policy: options.filter_policy.clone(),
-        keep_open: true,
-        direct: false,
-        index_budget: IndexBudget::unlimited(),
-        is_flushed: false,
-        index_credit_bytes: 0,
-    }
+    let filter_policy = options.filter_policy.clone();
+    ReadConfig { filter_policy, ..ReadConfig::without_cache(options.key_order.clone()) }
 }
 
 /// Returns a number above that of every file that a store can have created in the directory, so

@@ -135,7 +135,10 @@ fn swapped_blocks_are_refused() {
     let info = write(&files, &options, &list, &[]).unwrap();
     let path = Path::new("t");
     let table = Table::open(source(&files, info.size_bytes), &config(&order, 0)).unwrap();
-    let ((a, b), (c, d)) = (table.meta.index.place(1), table.meta.index.place(2));
+    let [(a, b), (c, d)] = [1, 2].map(|block| {
+        let place = table.meta.index.place(block);
+        (place.start, place.end)
+    });
     assert_eq!((b - a, b), (d - c, c), "two neighbours of one length");
     let mut bytes = files.bytes(path);
     bytes[a as usize..d as usize].rotate_left((b - a) as usize);

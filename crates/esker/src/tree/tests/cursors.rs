@@ -10,11 +10,9 @@ use std::sync::Arc;
 
 use crate::base::key::{Kind, SEQNO_MAX, SeqNo};
 use crate::base::order::KeyOrder;
-use crate::cache::BlockCache;
 use crate::fs::Fs;
 use crate::fs::MemFs;
-use crate::options::kinds::{CachePolicy, IndexSearch};
-use crate::table::{FilterConfig, IndexBudget, ReadConfig, TableOptions, TableWriter};
+use crate::table::{FilterConfig, ReadConfig, TableOptions, TableWriter};
 use crate::tree::cursor::{BoxedCursor, ConcatCursor, guard_cursor, run_cursor};
 use crate::tree::fragment::{FileMeta, Fragment};
 use crate::tree::guard::{Fragments, Guard, Level, Run};
@@ -43,20 +41,7 @@ pub(super) fn key(number: u64) -> Vec<u8> {
 
 /// Returns a table opener with small blocks and no cache.
 pub(super) fn tables(fs: &Arc<dyn Fs>) -> Arc<Tables> {
-    let config = ReadConfig {
-        order: KeyOrder::Bytewise,
-        index_search: IndexSearch::Binary,
-        index_fanout: 16,
-        cache: Arc::new(BlockCache::new(CachePolicy::None, 0)),
-        cache_store: 0,
-        pages: Arc::default(),
-        filter_policy: None,
-        keep_open: true,
-        direct: false,
-        index_budget: IndexBudget::unlimited(),
-        is_flushed: false,
-        index_credit_bytes: 0,
-    };
+    let config = ReadConfig::without_cache(KeyOrder::Bytewise);
     Arc::new(Tables::new(fs.clone(), PathBuf::from("/"), config, 100))
 }
 

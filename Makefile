@@ -2,7 +2,7 @@
 .PHONY: bench bindings results experiments site guard crosscheck test quick check fuzz crash crash-long miri schedules docs
 .PHONY: install uninstall
 .PHONY: model followers expiry stores proof kills feedkills separated powercut mapped soak tsan asan
-.PHONY: deb deb-test portable mutants coverage shim dropin apps capi wheel pytest overhead
+.PHONY: deb deb-test portable mutants coverage shim dropin apps clients capi wheel pytest overhead
 .PHONY: rocksdb rocksdb-suite rocksdb-asan rocksdb-apps sick phases api-pages
 .PHONY: gotest go-asan go-bench go-module crates
 .PHONY: nodetest node-bench node-ecosystem npm-pack
@@ -163,6 +163,11 @@ dropin: ## other people's programs and tests on that library; NAMES="plyvel leve
 
 apps:   ## two programs on LevelDB and on Esker in turn, killed with -9; prints a table
 	scripts/apps.sh
+
+clients: ## YCSB and scans through LevelDB's C++ interface, on LevelDB and on Esker; SCALE=0.01 for a short run
+	scripts/clients.sh build
+	cargo build --release --package esker-cli
+	$${CARGO_TARGET_DIR:-target}/release/esker lab run clients --scale $(or $(SCALE),1) --html bench/clients.html
 
 wheel:  ## target/wheel/: Esker for Python, abi3
 	WHEEL=must scripts/wheel.sh

@@ -73,6 +73,27 @@ cxx() {
     say "cxx: $output, as on LevelDB"
 }
 
+# Runs the benchmark of the C++ interface with few rows: it checks each row that it reads.
+clients() {
+    local program=$work/ycsb library dir output=""
+    ${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -Werror -o "$program" bindings/leveldb/bench/ycsb.cc \
+        -L"$shim" -lleveldb -pthread
+    # It ends with its input, which therefore stays open.
+    [ -p "$work/open" ] || mkfifo "$work/open"
+    for library in /nonexistent "$shim"; do
+        dir=$(mktemp -d)
+        if ! output=$(LD_LIBRARY_PATH=$library "$program" "$dir/db" 2000 4000 2 7 "ycsb load a" \
+            "ycsb a" "ycsb d" "ycsb e" "ycsb f" "scan 10" 2>&1 0<>"$work/open") ||
+            [ "$(grep -c '"wrong":0,' <<<"$output")" != 6 ]; then
+            say "clients: FAILED with LD_LIBRARY_PATH=$library: $output"
+            failed=1
+            return 0
+        fi
+        rm -rf "$dir"
+    done
+    say "clients: six phases with every row checked, as on LevelDB"
+}
+
 # Downloads Debian's source of LevelDB to $work/source, from this machine's package sources. Uses
 # separate source lists, so that the machine's configuration does not change.
 debian_source() {
@@ -266,7 +287,7 @@ cometbft() {
     fi
 }
 
-all="symbols cxx c_test plyvel plyvel-esker leveldown classic-level cometbft"
+all="symbols cxx clients c_test plyvel plyvel-esker leveldown classic-level cometbft"
 names=${*:-$all}
 mkdir -p "$work"
 [ "$names" = plyvel-esker ] || SHIM=${SHIM:-may} scripts/shim.sh
@@ -277,7 +298,7 @@ for name in $names; do
         continue
     fi
     case $name in
-    symbols | cxx | c_test | plyvel | cometbft) $name ;;
+    symbols | cxx | clients | c_test | plyvel | cometbft) $name ;;
     plyvel-esker) plyvel_esker ;;
     leveldown) node_suite leveldown 6.1.1 leveldown 3 ;;
     classic-level) node_suite classic-level 1.4.1 classic_level 8 ;;

@@ -349,6 +349,25 @@ fn full_disk_is_an_error_and_keeps_measurements() {
 }
 
 #[test]
+fn store_of_a_killed_process_is_opened_and_compared() {
+    let dir = TestDir::new();
+    let tasks = "fillrandom,recover,readrandom,recover,open,readseq";
+    dir.file("mine.toml", TEXT.replace("fillseq,readrandom", tasks));
+    let text = dir.ok(&["lab", "run", "mine.toml"]);
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("recover")).collect();
+    assert!(rows.iter().any(|row| row.contains("recover#2")), "{text}");
+    let csv = dir.ok(&["lab", "report", "mine", "--form", "csv"]);
+    let has = |engine: &str, wanted: &str| {
+        csv.lines()
+            .any(|line| line.contains(engine) && line.contains("recover,") && line.contains(wanted))
+    };
+    assert!(has("esker", ",1,") && has("reference", "stores nothing on disk"), "{csv}");
+    // Without a log the writes are gone with the process, and the task must say so.
+    let lost = dir.run(&["lab", "run", "mine.toml", "--set", "durability=none"]);
+    assert!(lost.err.contains("the pair that was written last is not there"), "{}", lost.err);
+}
+
+#[test]
 fn missing_column_error_lists_columns() {
     let dir = TestDir::new();
     dir.file("rows.csv", "id,title\na,b\nc,d\n");

@@ -9,6 +9,7 @@ use esker_lab::lab::round::LabRound;
 use esker_lab::mix::ycsb::Properties;
 use esker_lab::run::interleave::single_round;
 use esker_lab::run::subprocess::{Reply, Request, Work};
+use esker_lab::run::unclosed::write_until_killed;
 use esker_lab::tune::knob::{KnobTable, Setting};
 use esker_lab::tune::runner::LabRunner;
 use esker_lab::tune::workload::{Sizes, parse};
@@ -24,17 +25,19 @@ pub fn serve(
     output: &mut dyn Write,
     messages: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let reply = answer(input, messages)
+    let reply = answer(input, output, messages)
         .unwrap_or_else(|error| Reply { error: Some(error.to_string()), ..Reply::default() });
     serde_json::to_writer(&mut *output, &reply)?;
     output.flush()
 }
 
-fn answer(input: &mut dyn Read, messages: &mut dyn Write) -> Result<Reply> {
+fn answer(input: &mut dyn Read, output: &mut dyn Write, messages: &mut dyn Write) -> Result<Reply> {
     let request: Request = serde_json::from_reader(input).map_err(|e| {
         LabError::new(LabErrorKind::Data, format!("the request is not readable: {e}"))
     })?;
     let mut base = config();
+    // For the task `recover`, whose store is written by one more process.
+    base.child = std::env::current_exe().ok();
     for (name, value) in &request.flags {
         base.set(name, value).map_err(LabError::usage)?;
     }
@@ -46,6 +49,11 @@ fn answer(input: &mut dyn Read, messages: &mut dyn Write) -> Result<Reply> {
             let unlabelled = run_here(&ycsb, messages)?.into_iter();
             let samples = unlabelled.map(|sample| (String::new(), None, sample)).collect();
             Ok(Reply { samples, ..Reply::default() })
+        }
+        Work::Unclosed(work) => {
+            let (name, path) = split_spec(&request.engine);
+            let engine = engine_named(name, path)?;
+            Err(write_until_killed(&base, engine.as_ref(), &work, output))
         }
         work => round(&request.engine, &base, work, messages),
     }
@@ -116,6 +124,6 @@ fn round(spec: &str, base: &BenchConfig, work: Work, messages: &mut dyn Write) -
             let samples = samples.into_iter().map(|sample| (String::new(), None, sample)).collect();
             Ok(Reply { samples, ..Reply::default() })
         }
-        Work::Ycsb { .. } => Err(LabError::usage("YCSB by itself has no rounds")),
+        Work::Ycsb { .. } | Work::Unclosed(_) => Err(LabError::usage("this work has no rounds")),
     }
 }

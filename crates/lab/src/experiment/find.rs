@@ -22,6 +22,7 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("mixgraph", include_str!("../../experiments/mixgraph.toml")),
     ("distributed", include_str!("../../experiments/distributed.toml")),
     ("applications", include_str!("../../experiments/applications.toml")),
+    ("clients", include_str!("../../experiments/clients.toml")),
     ("guard", include_str!("../../experiments/guard.toml")),
 ];
 

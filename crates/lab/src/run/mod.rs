@@ -13,4 +13,5 @@ pub mod session;
 pub mod subprocess;
 pub mod threads;
 pub mod transactions;
+pub mod unclosed;
 pub mod work;

@@ -7,7 +7,7 @@ use super::engine_dir::EngineDir;
 use super::progress::Progress;
 use super::reads::{note_reads, read_amplification, watch_cpu_seconds};
 use super::threads::{Amounts, Outcome, run_threads};
-use super::work::{Context, Done};
+use super::work::Context;
 use crate::error::{LabError, Result};
 use crate::measure::counters::Moment;
 use crate::measure::host;
@@ -25,6 +25,8 @@ use crate::workload::prepare::{OpList, Plan, Prepared, prepare};
 use crate::workload::rng::mix;
 use crate::workload::tasks::{TaskKind, TaskSpec};
 use crate::workload::values::ValueRef;
+
+mod recover;
 
 /// Input of a round: one engine runs all tasks once.
 pub struct Round<'a> {
@@ -85,6 +87,15 @@ struct Checks {
     read_call_bytes: u64,
 }
 
+impl Checks {
+    /// Adds what was used since `moment`.
+    fn add(&mut self, moment: &Moment) {
+        let used = moment.used();
+        self.cpu_seconds += used.cpu_seconds;
+        self.read_call_bytes += used.read_call_bytes.unwrap_or(0);
+    }
+}
+
 /// Keeps the sample of a part of a round that ended with `result`. Returns false if the round ends
 /// there.
 pub(crate) fn keep(
@@ -110,6 +121,11 @@ pub(crate) fn note_close(closed: Result<()>, samples: &mut [TaskSample]) {
     {
         last.error = Some(format!("closing failed: {error}"));
     }
+}
+
+/// Returns the seed of the task at `position` of a round.
+pub(super) fn seed_of(config: &BenchConfig, repetition: usize, position: usize) -> u64 {
+    mix(config.seed ^ mix(((repetition as u64) << 32) | position as u64))
 }
 
 /// Runs all tasks. An engine's error ends the round; the samples measured before it are returned.
@@ -293,7 +309,12 @@ impl<'a> Session<'a> {
                 Some("needs counters: run it and fillaccounts with --value_size=8")
             }
             TaskKind::Compact if !can.compact => Some("the engine offers no compaction"),
-            TaskKind::Open if !can.persistent => Some("the engine stores nothing on disk"),
+            TaskKind::Recover if self.round.config.child.is_none() => {
+                Some("needs a process of its own, and no program for it is known")
+            }
+            TaskKind::Open | TaskKind::Recover if !can.persistent => {
+                Some("the engine stores nothing on disk")
+            }
             _ => None,
         }
     }
@@ -331,8 +352,11 @@ impl<'a> Session<'a> {
             }
             return Ok(());
         }
-        if task.kind == TaskKind::Open {
+        if let TaskKind::Open | TaskKind::Recover = task.kind {
             self.close()?;
+        }
+        if task.kind == TaskKind::Recover {
+            self.leave_unclosed(sample.position)?;
         }
         if task.sync && !task.fresh {
             self.sync_earlier_writes()?;
@@ -362,6 +386,7 @@ impl<'a> Session<'a> {
         let own = self.baseline_bytes + prepared.memory_bytes();
         sample.peak_memory_bytes = peak.map(|peak| peak.saturating_sub(own));
         self.note(task, &prepared, outcome, elapsed, sample);
+        self.check_recovered(task, sample)?;
         self.check_accounts(task, sample)
     }
 
@@ -371,7 +396,9 @@ impl<'a> Session<'a> {
             self.accounts = Accounts::new(self.round.data, self.generation);
             self.oracle = Oracle::unknown(self.round.data);
         } else if !task.uses_accounts()
-            && (task.fresh || task.writes() || task.kind == TaskKind::ReadWhileWriting)
+            && (task.fresh
+                || task.writes()
+                || matches!(task.kind, TaskKind::ReadWhileWriting | TaskKind::Recover))
         {
             self.accounts = None;
         }
@@ -385,9 +412,7 @@ impl<'a> Session<'a> {
         }
         let moment = Moment::now();
         let wrong = accounts.wrong_in(target.as_ref(), self.round.data)?;
-        let used = moment.used();
-        self.checks.cpu_seconds += used.cpu_seconds;
-        self.checks.read_call_bytes += used.read_call_bytes.unwrap_or(0);
+        self.checks.add(&moment);
         if let Some(wrong) = wrong {
             sample.wrong += wrong.count;
             sample.error = Some(format!(
@@ -408,7 +433,6 @@ impl<'a> Session<'a> {
 
     fn plan(&self, position: usize) -> Plan<'_> {
         let config = self.round.config;
-        let part = ((self.round.repetition as u64) << 32) | position as u64;
         Plan {
             data: self.round.data,
             oracle: &self.oracle,
@@ -422,7 +446,7 @@ impl<'a> Session<'a> {
             mixgraph: &config.mixgraph,
             queue_depth: config.queue_depth,
             generation: self.generation,
-            seed: mix(config.seed ^ mix(part)),
+            seed: seed_of(config, self.round.repetition, position),
         }
     }
 
@@ -436,30 +460,39 @@ impl<'a> Session<'a> {
         let total: usize = prepared.lists.iter().map(OpList::len).sum();
         let title = format!("[{}] {:10} {}", sample.repetition + 1, sample.engine, task.name);
         let progress = Progress::new(config.progress, &title, total.max(1) as u64);
-        if task.kind == TaskKind::Open {
-            let start = Instant::now();
-            self.open()?;
-            let done = Done { operations: 1, elapsed: start.elapsed(), ..Done::default() };
-            return Ok(Outcome { done, writer: None, wall: None });
+        if let TaskKind::Open | TaskKind::Recover = task.kind {
+            return self.opened(prepared.lists.last());
         }
+        let reads = config.reads.unwrap_or(self.round.data.rows());
+        let outcome = self.run_lists(task, prepared, reads, &progress);
+        progress.finish();
+        outcome
+    }
+
+    /// Runs the lists of a task on the open store.
+    fn run_lists(
+        &self,
+        task: &TaskSpec,
+        prepared: &Prepared,
+        reads: u64,
+        progress: &Progress,
+    ) -> Result<Outcome> {
+        let config = self.round.config;
         let target = self.target.as_deref().ok_or_else(|| LabError::engine("no store is open"))?;
         let context = Context {
             target,
             data: self.round.data,
             checked: prepared.checked,
             histogram: config.histogram,
-            progress: &progress,
+            progress,
         };
-        let reads = config.reads.unwrap_or(self.round.data.rows());
         let amounts = Amounts {
             reads,
             seek_nexts: config.seek_nexts as usize,
             batch_keys: config.batch_size,
             rest: Duration::from_millis(config.rest_ms),
         };
-        let outcome = run_threads(task, &context, prepared, (amounts, self.accounts.as_ref()));
-        progress.finish();
-        outcome
+        run_threads(task, &context, prepared, (amounts, self.accounts.as_ref()))
     }
 
     fn note(
@@ -496,10 +529,13 @@ impl<'a> Session<'a> {
                 push: queue.pushes.summary()?,
             })
         });
-        if task.writes() {
+        if task.writes() || task.kind == TaskKind::Recover {
             for list in &prepared.lists {
                 self.apply(task, list);
             }
+        }
+        // What another process wrote is not among the bytes of this one.
+        if task.writes() {
             sample.user_written_bytes = prepared.lists.iter().map(OpList::user_bytes).sum();
         }
         if let (Some(list), Some(written)) = (&prepared.writer, &outcome.writer) {

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use serde::{Deserialize, Serialize};
 
+use super::unclosed::Unclosed;
 use crate::bench::print_message;
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::experiment::plan::Point;
@@ -63,6 +64,8 @@ pub enum Work {
         /// Number of the round in the experiment.
         round: usize,
     },
+    /// Writes and kills its own process; the parent does not expect an answer.
+    Unclosed(Unclosed),
     /// The rows of redb's benchmark.
     Redb {
         /// Parent directory of the engines' directories.
@@ -105,7 +108,8 @@ impl Work {
     fn memory_limit(&self) -> Option<u64> {
         match self {
             Work::Lab { point, .. } => point.memory_limit,
-            Work::Bench { .. } | Work::Redb { .. } | Work::Ycsb { .. } | Work::Tune { .. } => None,
+            Work::Bench { .. } | Work::Unclosed(_) | Work::Redb { .. } => None,
+            Work::Ycsb { .. } | Work::Tune { .. } => None,
         }
     }
 }
@@ -140,9 +144,13 @@ pub fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// Executes a run in a child of `program`. The child's messages go to `messages`. Fails if there is
-/// no program, if the child ends without an answer, and with the error in the answer.
-pub fn run(program: Option<&Path>, request: &Request, messages: &mut dyn Write) -> Result<Reply> {
+/// Starts a child of `program` with a request, and waits until it has ended. Returns what it wrote to
+/// its standard output, and how it ended. Its messages go to `messages`.
+pub(super) fn exchange(
+    program: Option<&Path>,
+    request: &Request,
+    messages: &mut dyn Write,
+) -> Result<(Vec<u8>, ExitStatus)> {
     let Some(program) = program else {
         return Err(LabError::new(
             LabErrorKind::NotInstalled,
@@ -181,6 +189,13 @@ pub fn run(program: Option<&Path>, request: &Request, messages: &mut dyn Write) 
     });
     let status = child.wait().map_err(|e| fail("end", e))?;
     MemoryLimit::remove_left(child.id());
+    Ok((answer, status))
+}
+
+/// Executes a run in a child of `program`. The child's messages go to `messages`. Fails if there is
+/// no program, if the child ends without an answer, and with the error in the answer.
+pub fn run(program: Option<&Path>, request: &Request, messages: &mut dyn Write) -> Result<Reply> {
+    let (answer, status) = exchange(program, request, messages)?;
     if status.code() == Some(INTERRUPTED) {
         // This process may also be ending; the child's partial output is then not a result.
         for _ in 0..ENDING_LOOKS {

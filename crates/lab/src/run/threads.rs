@@ -129,7 +129,7 @@ fn one_thread(
             let count = context.data.rows().clamp(1000, CHECKSUM_BLOCKS);
             work::checksums(context, count as usize)
         }
-        TaskKind::Open | TaskKind::Stats => Ok(Done::default()),
+        TaskKind::Open | TaskKind::Recover | TaskKind::Stats => Ok(Done::default()),
         TaskKind::FillAccounts
         | TaskKind::Transact { .. }
         | TaskKind::Update

@@ -160,6 +160,7 @@ pub fn prepare(task: &TaskSpec, plan: &Plan<'_>) -> Option<Prepared> {
         let own = Plan { thread, ..*plan };
         let list = match task.kind {
             TaskKind::Fill { random } => fill(task, &own, random, &mut rng)?,
+            TaskKind::Recover => fill(task, &own, true, &mut rng)?,
             TaskKind::Delete { random } => delete(task, &own, random, &mut rng),
             TaskKind::ReadRandom
             | TaskKind::ReadHot

@@ -63,6 +63,8 @@ pub enum TaskKind {
     Checksum,
     /// Closes and reopens the store.
     Open,
+    /// Opens the store after a process that wrote random rows was killed.
+    Recover,
     /// Prints the engine's own statistics.
     Stats,
 }
@@ -182,6 +184,12 @@ pub const TASKS: &[TaskSpec] = &[
     row("rest", TaskKind::Rest, false, "do nothing for rest_ms"),
     row("crc32c", TaskKind::Checksum, false, "checksum 4 KiB blocks without an engine"),
     row("open", TaskKind::Open, false, "open the existing store"),
+    row(
+        "recover",
+        TaskKind::Recover,
+        false,
+        "open a store whose process was killed after num writes",
+    ),
     row("stats", TaskKind::Stats, false, "print the engine's statistics"),
 ];
 

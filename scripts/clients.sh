@@ -36,7 +36,7 @@ round() {
     if [ "$1" = esker ]; then
         library=$shim
         [ -e "$shim/libleveldb.so.1d" ] &&
-            [ -z "$(find crates/esker/src bindings/leveldb bindings/shared/src bindings/c/src Cargo.lock \
+            [ -z "$(find crates/esker/src bindings/leveldb bindings/shared/src bindings/c/src bindings/c/include Cargo.lock \
                 -newer "$shim/libleveldb.so.1d" -type f -print -quit)" ] ||
             fail "Esker's library is older than its sources; run \`make clients\`"
     fi
@@ -45,7 +45,8 @@ round() {
     mapfile -d '' arguments < <(python3 -c '
 import json, sys
 round = json.loads(sys.argv[1])
-words = [round[name] for name in ("directory", "entries", "operations", "threads", "seed")] + round["phases"]
+words = [round[name] for name in ("directory", "entries", "operations", "threads")]
+words += [round["seed"] * 1000 + round["repetition"]] + round["phases"]
 sys.stdout.write("".join(f"{word}\0" for word in words))' "$description" 2>/dev/null)
     [ ${#arguments[@]} -gt 5 ] || fail "the description of the round is not whole: $description"
     echo "{\"about\": \"$1 through LevelDB's C++ interface\"}"

@@ -9,14 +9,14 @@
 // options are those of a common client (64 MiB of memtable and file, 128 MiB of cache, ten filter
 // bits, blocks of 4 KiB, Snappy).
 //
-// Invariants: every value that is read names its record and is compared byte by byte; a scan returns
-// ascending keys, and as many as it asked for unless the store ends; after a phase the store has
-// each record once. What differs is counted as `wrong`. The comparison is timed with the operation.
+// Invariants: every row that is read is compared byte by byte with one that was written under its
+// key; a scan leaves out no record of the load and ends early only at the end of the store; after a
+// phase the store has the records of the load in order, and as many more as were inserted. What
+// differs is counted as `wrong`. The comparison of rows is timed with the operation.
 
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
 #include <leveldb/filter_policy.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,18 +48,21 @@ constexpr size_t kPoolBytes = 1 << 20;
 // Scans of YCSB's workload E have 1 to this many records.
 constexpr uint64_t kScanMax = 100;
 
+// Whether all phases have been reported.
+std::atomic<bool> is_measured{false};
+
 double Now() {
   using std::chrono::steady_clock;
   return std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-// FNV-1a over the eight bytes of a number: YCSB's scramble.
+// FNV-1a over the eight bytes of a number, without its sign: YCSB's scramble.
 uint64_t Scramble(uint64_t number) {
   uint64_t hash = 0xCBF29CE484222325;
   for (int byte = 0; byte < 8; byte++, number >>= 8) {
     hash = (hash ^ (number & 0xFF)) * 0x100000001B3;
   }
-  return hash;
+  return static_cast<int64_t>(hash) < 0 ? 0 - hash : hash;
 }
 
 // SplitMix64 (Steele et al., OOPSLA 2014).
@@ -79,13 +82,23 @@ class Random {
   uint64_t state_;
 };
 
+constexpr double kTheta = 0.99;
+// YCSB draws from this many ranks before it scrambles them, whatever the number of records, and
+// names the sum for them.
+constexpr double kScrambledItems = 1e10, kScrambledZeta = 26.46902820178302;
+
 // Zipf's distribution with the constant 0.99 (Gray et al., SIGMOD 1994).
 class Zipfian {
  public:
-  explicit Zipfian(uint64_t items) : items_(static_cast<double>(items)) {
-    for (uint64_t n = 1; n <= items; n++) zeta_ += 1.0 / std::pow(static_cast<double>(n), kTheta);
+  Zipfian(double items, double zeta) : items_(items), zeta_(zeta) {
     const double two = 1.0 + std::pow(0.5, kTheta);
     eta_ = (1.0 - std::pow(2.0 / items_, 1.0 - kTheta)) / (1.0 - two / zeta_);
+  }
+  // Over this many items.
+  static Zipfian Over(uint64_t items) {
+    double zeta = 0;
+    for (uint64_t n = 1; n <= items; n++) zeta += 1.0 / std::pow(static_cast<double>(n), kTheta);
+    return Zipfian(static_cast<double>(items), zeta);
   }
   // Returns a rank, 0 for the most frequent one.
   uint64_t Next(Random& random) const {
@@ -96,8 +109,7 @@ class Zipfian {
   }
 
  private:
-  static constexpr double kTheta = 0.99;
-  double items_, zeta_ = 0, eta_ = 0;
+  double items_, zeta_, eta_;
 };
 
 std::string KeyOf(uint64_t record) { return "user" + std::to_string(Scramble(record)); }
@@ -131,14 +143,15 @@ class Values {
     }
     return true;
   }
-  // Returns whether a row is one that was written under `key`, whose number is hidden in the row.
-  bool AreUnder(const std::string& key, const Row& row) const {
+  // Returns whether a row is one that was written under `key`, whose number is hidden in the row,
+  // and which record it is.
+  bool AreUnder(const std::string& key, const Row& row, uint64_t* record) const {
     if (row.size() != kFields || row[0].second.size() != kFieldBytes || key.size() < 5) return false;
     uint64_t head;
     std::memcpy(&head, row[0].second.data(), sizeof head);
     const uint64_t number = std::strtoull(key.c_str() + 4, nullptr, 10);
-    const uint64_t record = head ^ Mask(number, 0);
-    return Scramble(record) == number && KeyOf(record) == key && AreOf(record, row);
+    *record = head ^ Mask(number, 0);
+    return Scramble(*record) == number && KeyOf(*record) == key && AreOf(*record, row);
   }
   static const std::string& Name(int field) {
     static const std::vector<std::string> names = [] {
@@ -198,11 +211,40 @@ void Require(const leveldb::Status& status, const char* what) {
   if (!status.ok()) throw std::runtime_error(std::string(what) + ": " + status.ToString());
 }
 
+// The records of the load in the order of their keys.
+class Order {
+ public:
+  explicit Order(uint64_t records) : by_key_(records), places_(records) {
+    std::vector<std::string> keys(records);
+    for (uint64_t n = 0; n < records; n++) keys[n] = KeyOf(n), by_key_[n] = static_cast<uint32_t>(n);
+    std::sort(by_key_.begin(), by_key_.end(), [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+    for (uint64_t at = 0; at < records; at++) places_[by_key_[at]] = static_cast<uint32_t>(at);
+  }
+  uint64_t size() const { return by_key_.size(); }
+  bool Has(uint64_t record) const { return record < size(); }
+  // The place of the first record of the load whose key is not below that of `record`.
+  uint64_t PlaceOf(uint64_t record) const {
+    if (Has(record)) return places_[record];
+    const auto before = [](uint32_t loaded, const std::string& key) { return KeyOf(loaded) < key; };
+    return std::lower_bound(by_key_.begin(), by_key_.end(), KeyOf(record), before) - by_key_.begin();
+  }
+  // The key of the record at `place`; empty behind the last one.
+  std::string KeyAt(uint64_t place) const { return place < size() ? KeyOf(by_key_[place]) : std::string(); }
+  // Whether the record of the load at `place` is `record`.
+  bool IsAt(uint64_t place, uint64_t record) const { return place < size() && by_key_[place] == record; }
+
+ private:
+  std::vector<uint32_t> by_key_, places_;
+};
+
 // What the threads of a phase share.
 struct World {
   leveldb::DB* db;
   const Values* values;
-  const Zipfian* zipfian;
+  const Order* order;
+  // Of records by a scrambled rank, and of records by their age.
+  const Zipfian* scrambled;
+  const Zipfian* latest;
   // Records of the store: all below are there, but for those that are being inserted.
   std::atomic<uint64_t> records{0};
   std::atomic<uint64_t> next_insert{0};
@@ -228,8 +270,8 @@ class Client {
   // A record that is there: `is_latest` prefers those inserted last.
   uint64_t Choose(bool is_latest) {
     const uint64_t records = world_.records.load(std::memory_order_acquire);
-    const uint64_t rank = world_.zipfian->Next(random_);
-    return is_latest ? records - 1 - rank % records : Scramble(rank) % records;
+    if (is_latest) return records - 1 - world_.latest->Next(random_) % records;
+    return Scramble(world_.scrambled->Next(random_)) % records;
   }
   bool Read(uint64_t record, Row* row) {
     std::string data;
@@ -250,6 +292,7 @@ class Client {
   }
   void Scan(uint64_t record, uint64_t length) {
     std::vector<Row> rows;
+    uint64_t place = world_.order->PlaceOf(record);
     std::string before;
     std::unique_ptr<leveldb::Iterator> it(world_.db->NewIterator(leveldb::ReadOptions()));
     const std::string first = KeyOf(record);
@@ -258,11 +301,16 @@ class Client {
     for (; it->Valid() && rows.size() < length; it->Next()) {
       const std::string key = it->key().ToString(), data = it->value().ToString();
       rows.emplace_back();
-      if (!Decode(data, &rows.back()) || !world_.values->AreUnder(key, rows.back()) || key <= before) counts.wrong++;
+      uint64_t found = 0;
+      if (!Decode(data, &rows.back()) || !world_.values->AreUnder(key, rows.back(), &found) || key <= before) {
+        counts.wrong++;
+      }
+      // Between two records of the load there may be others, and nothing else.
+      if (world_.order->Has(found) && !world_.order->IsAt(place++, found)) counts.wrong++;
       before = key;
     }
     Require(it->status(), "the iterator");
-    if (rows.size() < length && it->Valid()) counts.wrong++;
+    if (rows.size() < length && place != world_.order->size()) counts.wrong++;
     counts.found += rows.size();
   }
   Random& random() { return random_; }
@@ -327,7 +375,7 @@ void RunOne(const Phase& phase, Client* client) {
   } else if (dice < phase.read + phase.update + phase.insert) {
     const uint64_t record = world.next_insert.fetch_add(1);
     client->Insert(record);
-    // Records become visible in order. Another insert of a lower number ends soon.
+    // Records become visible in order. Another insert of a lower number ends soon. The wait counts.
     while (world.records.load(std::memory_order_acquire) != record) std::this_thread::yield();
     world.records.store(record + 1, std::memory_order_release);
   } else if (dice < phase.read + phase.update + phase.insert + phase.scan) {
@@ -366,14 +414,23 @@ void RunThread(const Phase& phase, uint64_t operations, double began, Client* cl
   }
 }
 
-// Counts the records by a scan. Returns by how many they differ from those that were inserted.
+// Walks over the store. Returns the number of records of the load that are not in their place, and
+// by how many the others differ from those that were inserted.
 uint64_t Difference(const World& world) {
-  std::unique_ptr<leveldb::Iterator> it(world.db->NewIterator(leveldb::ReadOptions()));
-  uint64_t records = 0;
-  for (it->SeekToFirst(); it->Valid(); it->Next()) records++;
+  leveldb::ReadOptions options;
+  options.fill_cache = false;
+  std::unique_ptr<leveldb::Iterator> it(world.db->NewIterator(options));
+  uint64_t place = 0, others = 0;
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    if (world.order->KeyAt(place) == it->key()) {
+      place++;
+    } else {
+      others++;
+    }
+  }
   Require(it->status(), "the iterator");
-  const uint64_t expected = world.next_insert.load();
-  return records > expected ? records - expected : expected - records;
+  const uint64_t inserted = world.next_insert.load() - world.order->size();
+  return world.order->size() - place + (others > inserted ? others - inserted : inserted - others);
 }
 
 uint64_t BytesBelow(const std::string& directory) {
@@ -392,8 +449,9 @@ void PrintLatency(std::vector<float> micros) {
   for (const float value : micros) sum += value, squares += static_cast<double>(value) * value;
   const double count = static_cast<double>(micros.size()), mean = sum / count;
   const double deviation = std::sqrt(std::max(0.0, squares / count - mean * mean));
+  // The least latency that this share of the operations does not exceed.
   const auto at = [&](double share) {
-    return micros[std::min(micros.size() - 1, static_cast<size_t>(share * count))];
+    return micros[static_cast<size_t>(std::max(1.0, std::ceil(share * count))) - 1];
   };
   std::printf("{\"count\":%zu,\"mean_micros\":%.3f,\"deviation_micros\":%.3f,\"min_micros\":%.3f,"
               "\"p50_micros\":%.3f,\"p90_micros\":%.3f,\"p99_micros\":%.3f,\"p999_micros\":%.3f,"
@@ -405,6 +463,7 @@ void PrintLatency(std::vector<float> micros) {
 void RunPhase(const std::string& name, const Phase& phase, int threads, uint64_t seed,
               const std::string& directory, World* world) {
   if (phase.operations < static_cast<uint64_t>(threads)) throw std::runtime_error("too few operations");
+  if (phase.is_load != (world->records == 0)) throw std::runtime_error("the first phase, and no other, is a load");
   std::vector<std::unique_ptr<Client>> clients;
   for (int n = 0; n < threads; n++) {
     clients.push_back(std::make_unique<Client>(world, Scramble(seed * 64 + n) >> 16));
@@ -427,13 +486,10 @@ void RunPhase(const std::string& name, const Phase& phase, int threads, uint64_t
     for (size_t n = 0; n < counts.tenths.size(); n++) all.tenths[n] += counts.tenths[n];
   }
   all.wrong += Difference(*world);
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
   std::printf("{\"phase\":\"%s\",\"operations\":%llu,\"seconds\":%.6f,\"found\":%llu,\"wrong\":%llu,"
-              "\"peak_memory_bytes\":%lld,\"disk_bytes\":%llu,\"latency\":",
+              "\"disk_bytes\":%llu,\"latency\":",
               name.c_str(), static_cast<unsigned long long>(phase.operations), seconds,
               static_cast<unsigned long long>(all.found), static_cast<unsigned long long>(all.wrong),
-              static_cast<long long>(usage.ru_maxrss) * 1024,
               static_cast<unsigned long long>(BytesBelow(directory)));
   PrintLatency(std::move(all.micros));
   std::printf(",\"tenths\":[");
@@ -448,8 +504,8 @@ void Run(int argc, char** argv) {
   const uint64_t operations = std::strtoull(argv[3], nullptr, 10);
   const int threads = std::atoi(argv[4]);
   const uint64_t seed = std::strtoull(argv[5], nullptr, 10);
-  if (records == 0 || operations == 0 || threads < 1 || threads > 64) {
-    throw std::runtime_error("expected at least one record and operation, and 1 to 64 threads");
+  if (records == 0 || records > UINT32_MAX || operations == 0 || threads < 1 || threads > 64) {
+    throw std::runtime_error("expected 1 to 4294967295 records, at least one operation, and 1 to 64 threads");
   }
   const std::unique_ptr<leveldb::Cache> cache(leveldb::NewLRUCache(128 << 20));
   const std::unique_ptr<const leveldb::FilterPolicy> filter(leveldb::NewBloomFilterPolicy(10));
@@ -463,12 +519,15 @@ void Run(int argc, char** argv) {
   Require(leveldb::DB::Open(options, directory, &opened), "Open");
   const std::unique_ptr<leveldb::DB> db(opened);
   const Values values(seed);
-  const Zipfian zipfian(records);
+  const Order order(records);
+  const Zipfian scrambled(kScrambledItems, kScrambledZeta), latest = Zipfian::Over(records);
   World world;
-  world.db = db.get(), world.values = &values, world.zipfian = &zipfian;
+  world.db = db.get(), world.values = &values, world.order = &order;
+  world.scrambled = &scrambled, world.latest = &latest;
   for (int n = 6; n < argc; n++) {
     RunPhase(argv[n], PhaseOf(argv[n], records, operations), threads, seed + n, directory, &world);
   }
+  is_measured = true;
 }
 
 }  // namespace
@@ -478,12 +537,13 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: ycsb DIRECTORY RECORDS OPERATIONS THREADS SEED PHASE...\n");
     return 2;
   }
-  // Nothing is to be left running when the caller has ended.
+  // Nothing is to be left running when the caller has ended. After the last phase, the store is being
+  // closed.
   std::thread([] {
     char byte;
     while (read(STDIN_FILENO, &byte, 1) > 0) {
     }
-    _exit(3);
+    if (!is_measured) _exit(3);
   }).detach();
   try {
     Run(argc, argv);

@@ -113,7 +113,6 @@ fn run(dir: &Path, after: u64, record: &Path) -> (Experiment, LabOutcome, String
         repetitions: None,
         engines: None,
         series: Vec::new(),
-        specs: Default::default(),
         resume: None,
         base,
     };

@@ -60,7 +60,6 @@ fn options(dir: &Path) -> LabOptions {
         repetitions: None,
         engines: None,
         series: Vec::new(),
-        specs: Default::default(),
         resume: None,
         base,
     }

@@ -174,7 +174,11 @@ pub fn run(
     messages: &mut dyn Write,
 ) -> Result<BenchOutcome> {
     let candidates = candidates(&config.engines)?;
-    esker_lab::bench::run_terms(config, &candidates, &trim_memory, out, messages)
+    let mut config = config.clone();
+    for entry in config.engines.split(',').map(str::trim) {
+        config.engine_specs.insert(split_spec(entry).0.into(), entry.into());
+    }
+    esker_lab::bench::run_terms(&config, &candidates, &trim_memory, out, messages)
 }
 
 /// Returns the engines of a list. An engine that is not installed is among them with the reason.

@@ -45,7 +45,7 @@ pub fn run(
             Some(file) => Ok(Box::new(Program::new(name, file)) as Box<dyn Engine>),
             None => asked_for(name, path)?,
         };
-        options.specs.insert(name.into(), spec.clone());
+        options.base.engine_specs.insert(name.into(), spec.clone());
         candidates.push(Candidate { name: name.into(), engine });
     }
     if options.engines.is_some() {

@@ -38,6 +38,8 @@ fn answer(input: &mut dyn Read, output: &mut dyn Write, messages: &mut dyn Write
     let mut base = config();
     // For the task `recover`, whose store is written by one more process.
     base.child = std::env::current_exe().ok();
+    let name = split_spec(&request.engine).0.to_string();
+    base.engine_specs.insert(name, request.engine.clone());
     for (name, value) in &request.flags {
         base.set(name, value).map_err(LabError::usage)?;
     }

@@ -329,7 +329,6 @@ fn overwrite_storm_samples_space_of_each_bound_and_compaction_style() {
         repetitions: Some(1),
         engines: None,
         series: Vec::new(),
-        specs: Default::default(),
         resume: None,
         base,
     };

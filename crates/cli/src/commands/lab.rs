@@ -273,7 +273,6 @@ fn run_experiment(args: &RunArgs) -> Outcome {
         repetitions: args.repetitions,
         engines: args.engines.as_ref().map(|list| list.split(',').map(String::from).collect()),
         series: args.series.clone(),
-        specs: Default::default(),
         resume: args.resume.clone(),
         base,
     };

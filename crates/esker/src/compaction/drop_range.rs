@@ -1,8 +1,8 @@
 //! Removal of a key range from a tree by an edit, without reading or writing a table: the space of
 //! a dropped keyspace.
 //!
-//! The range reaches from the keyspace below that exists to the next one that exists. A range of
-//! the dropped keyspace alone would leave blocks without an owner: one block may hold the pairs of
+//! The range is a gap: it reaches from the keyspace below that exists to the next one above that
+//! exists, or, where there is none, to the end of the dropped one. A range of the dropped keyspace alone would leave blocks without an owner: one block may hold the pairs of
 //! three keyspaces, so the drop of the middle one cuts nothing out, and later drops of its
 //! neighbours would cut away only their own parts.
 //!
@@ -23,7 +23,7 @@ use crate::tree::version::Version;
 pub struct Gap {
     /// The number after which the gap begins: the next lower keyspace that exists, or 0.
     pub after: KeyspaceId,
-    /// The last number of the gap.
+    /// The last number of the gap: the one before the next keyspace that exists, or the dropped one.
     pub last: KeyspaceId,
 }
 

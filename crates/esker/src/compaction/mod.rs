@@ -178,7 +178,7 @@ impl Shape {
 /// Kind of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanKind {
-    /// An edit removes slices of a dropped keyspace. Without inputs it states that the tables hold
+    /// An edit removes slices of a dropped keyspace, and of others next to it that do not exist. Without inputs it states that the tables hold
     /// nothing of the keyspace any more. No table is read or written.
     Drop(KeyspaceId),
     /// An edit removes slices whose pairs have all expired. No table is read or written.

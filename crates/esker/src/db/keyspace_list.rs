@@ -3,12 +3,12 @@
 //! Invariants: the list changes after the manifest, and under the same lock as the manifest, so it
 //! equals the catalog.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::rules::rules_of;
 use crate::base::expiry::StoreClock;
-use crate::base::keyspace::{KeyspaceId, KeyspaceState, TreeId};
+use crate::base::keyspace::{KEYSPACE_ID_MAX, KeyspaceId, KeyspaceState, TreeId};
 use crate::base::keyspace_rules::KeyspaceRules;
 use crate::compaction::drop_range::Gap;
 use crate::options::Options;
@@ -19,6 +19,8 @@ use crate::tree::catalog::{Catalog, is_internal};
 pub(crate) struct KeyspaceList {
     by_id: HashMap<KeyspaceId, Arc<KeyspaceState>>,
     by_name: HashMap<Arc<str>, KeyspaceId>,
+    /// The numbers of each tree, in order.
+    in_trees: BTreeSet<(TreeId, KeyspaceId)>,
 }
 
 impl KeyspaceList {
@@ -41,6 +43,7 @@ impl KeyspaceList {
     /// Adds a keyspace.
     pub fn insert(&mut self, keyspace: Arc<KeyspaceState>) {
         self.by_name.insert(keyspace.name(), keyspace.id);
+        self.in_trees.insert((keyspace.tree, keyspace.id));
         self.by_id.insert(keyspace.id, keyspace);
     }
 
@@ -66,14 +69,12 @@ impl KeyspaceList {
 
     /// Returns the gap around the keyspace `id` of `tree`, which does not exist any more.
     pub fn gap_around(&self, id: KeyspaceId, tree: TreeId) -> Gap {
-        let (mut after, mut next) = (0, None);
-        for keyspace in self.by_id.values().filter(|keyspace| keyspace.tree == tree) {
-            match keyspace.id < id {
-                true => after = after.max(keyspace.id),
-                false => next = Some(next.map_or(keyspace.id, |next| keyspace.id.min(next))),
-            }
+        let below = self.in_trees.range((tree, 0)..(tree, id)).next_back();
+        let above = self.in_trees.range((tree, id)..=(tree, KEYSPACE_ID_MAX)).next();
+        Gap {
+            after: below.map_or(0, |&(_, below)| below),
+            last: above.map_or(id, |&(_, above)| above - 1),
         }
-        Gap { after, last: next.map_or(id, |next| next - 1) }
     }
 
     /// Gives a keyspace another name.
@@ -87,6 +88,7 @@ impl KeyspaceList {
     pub fn remove(&mut self, keyspace: &KeyspaceState) {
         self.by_name.remove(&keyspace.name());
         self.by_id.remove(&keyspace.id);
+        self.in_trees.remove(&(keyspace.tree, keyspace.id));
         keyspace.mark_dropped();
     }
 

@@ -9,7 +9,6 @@ mod eta;
 pub mod round;
 pub mod warnings;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -45,8 +44,6 @@ pub struct LabOptions {
     pub engines: Option<Vec<String>>,
     /// Only these series; see [`chosen_series`]. Empty: all.
     pub series: Vec<String>,
-    /// Subprocess names of engines that are libraries at a path.
-    pub specs: BTreeMap<String, String>,
     /// Record to resume.
     pub resume: Option<PathBuf>,
     /// Base settings, overridden by the experiment's own: directories, progress, the CSV file.
@@ -55,7 +52,7 @@ pub struct LabOptions {
 
 impl LabOptions {
     fn spec_of(&self, engine: &str) -> String {
-        self.specs.get(engine).cloned().unwrap_or_else(|| engine.into())
+        self.base.engine_specs.get(engine).cloned().unwrap_or_else(|| engine.into())
     }
 }
 

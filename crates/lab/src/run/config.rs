@@ -115,6 +115,8 @@ pub struct BenchConfig {
     pub progress: bool,
     /// Program for runs in a subprocess; `None` executes all runs in this process.
     pub child: Option<PathBuf>,
+    /// Engines as the user named them, `name` or `name=path`, by name: for other processes.
+    pub engine_specs: BTreeMap<String, String>,
     /// Sources of the measuring program, for the record.
     pub built_from: BuiltFrom,
     /// Settings given to every engine.
@@ -155,6 +157,7 @@ impl Default for BenchConfig {
             html: None,
             progress: false,
             child: None,
+            engine_specs: BTreeMap::new(),
             built_from: BuiltFrom::default(),
             store: StoreOptions::default(),
             engine_option_names: BTreeMap::new(),

@@ -75,7 +75,7 @@ struct Session<'a> {
     baseline_bytes: u64,
     /// Bytes written through maps by the stores closed so far.
     mapped_bytes: u64,
-    /// Processor time and bytes of read calls of the checks of all accounts, which are not the
+    /// Processor time and bytes of read calls of the checks of the whole content, which are not the
     /// engine's work for the tasks.
     checks: Checks,
 }
@@ -123,6 +123,11 @@ pub(crate) fn note_close(closed: Result<()>, samples: &mut [TaskSample]) {
     }
 }
 
+/// Returns whether another process wrote into the store of these samples.
+fn has_other_writer(samples: &[TaskSample]) -> bool {
+    samples.iter().any(|sample| sample.task == "recover")
+}
+
 /// Returns the seed of the task at `position` of a round.
 pub(super) fn seed_of(config: &BenchConfig, repetition: usize, position: usize) -> u64 {
     mix(config.seed ^ mix(((repetition as u64) << 32) | position as u64))
@@ -158,7 +163,8 @@ pub fn run(
     used.read_call_bytes = used.read_call_bytes.map(|bytes| bytes.saturating_sub(checked_bytes));
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let amplified = used.write_amplification(user_written_bytes);
-    let persistent = round.engine.capabilities().persistent;
+    // What another process wrote is not counted, but its compactions are.
+    let is_counted = round.engine.capabilities().persistent && !has_other_writer(&samples);
     let record = SessionRecord {
         engine: round.engine.name().into(),
         repetition: round.repetition,
@@ -166,7 +172,7 @@ pub fn run(
         elapsed_seconds: start.elapsed().as_secs_f64(),
         used: Some(used),
         user_written_bytes,
-        write_amplification: amplified.filter(|_| persistent).map(|(ratio, _)| ratio),
+        write_amplification: amplified.filter(|_| is_counted).map(|(ratio, _)| ratio),
         read_amplification: read_amplification(&used, &samples),
         data_bytes: Some(round.data.raw_bytes()),
         memory_limit: None,
@@ -192,6 +198,7 @@ impl<'a> Session<'a> {
     /// Waits until the store is quiet and records the cost in the last sample.
     fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
         let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
+        let is_others = has_other_writer(samples);
         let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
         if last.failed() || !self.round.engine.capabilities().persistent {
             return;
@@ -199,6 +206,7 @@ impl<'a> Session<'a> {
         let waited = quiet::wait(target.as_ref());
         let used = since.used().with_mapped(self.mapped_so_far());
         let amplified = used.write_amplification(written).map(|(ratio, _)| ratio);
+        let amplified = amplified.filter(|_| !is_others);
         let live = self.live_bytes().unwrap_or(0) as f64;
         last.quiet = Some(Quiet::found(waited, amplified, live, &self.round.engine_dir.store()));
     }
@@ -309,6 +317,9 @@ impl<'a> Session<'a> {
                 Some("needs counters: run it and fillaccounts with --value_size=8")
             }
             TaskKind::Compact if !can.compact => Some("the engine offers no compaction"),
+            TaskKind::Recover if !self.oracle.is_known() => {
+                Some("needs a store whose content is known: no accounts, no --use_existing_db")
+            }
             TaskKind::Recover if self.round.config.child.is_none() => {
                 Some("needs a process of its own, and no program for it is known")
             }
@@ -396,9 +407,7 @@ impl<'a> Session<'a> {
             self.accounts = Accounts::new(self.round.data, self.generation);
             self.oracle = Oracle::unknown(self.round.data);
         } else if !task.uses_accounts()
-            && (task.fresh
-                || task.writes()
-                || matches!(task.kind, TaskKind::ReadWhileWriting | TaskKind::Recover))
+            && (task.fresh || task.writes() || task.kind == TaskKind::ReadWhileWriting)
         {
             self.accounts = None;
         }

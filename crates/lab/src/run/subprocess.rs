@@ -4,7 +4,8 @@
 //! The child is this program itself, called with [`CHILD_ARGUMENTS`]. It reads one [`Request`] as
 //! JSON from its standard input, executes the whole run (so that no communication is part of a
 //! measured time), and writes one [`Reply`] to its standard output. Its messages go to standard
-//! error.
+//! error. The child of the task `recover` writes a line instead, and is killed
+//! ([`super::unclosed`]).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -64,7 +65,7 @@ pub enum Work {
         /// Number of the round in the experiment.
         round: usize,
     },
-    /// Writes and kills its own process; the parent does not expect an answer.
+    /// Writes, says so instead of a [`Reply`], and kills its own process.
     Unclosed(Unclosed),
     /// The rows of redb's benchmark.
     Redb {

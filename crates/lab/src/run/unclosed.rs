@@ -31,8 +31,10 @@ const SIGKILL: i32 = 9;
 pub struct Unclosed {
     /// Directory of the store.
     pub dir: PathBuf,
-    /// Number of pairs of the data; `None` for those of the CSV file.
+    /// Number of generated pairs; `None` for the default, or for all pairs of the CSV file.
     pub num: Option<u64>,
+    /// CSV file of the pairs, if they are not generated.
+    pub csv: Option<PathBuf>,
     /// Number of lists of pairs; the child puts them one after the other.
     pub threads: usize,
     /// Seed of the benchmark.
@@ -54,7 +56,8 @@ pub(super) fn write_and_kill(
     engine: &dyn Engine,
     unclosed: Unclosed,
 ) -> Result<()> {
-    let spec = engine.subprocess_spec().unwrap_or_else(|| engine.name().into());
+    let given = || config.engine_specs.get(engine.name()).cloned();
+    let spec = engine.subprocess_spec().or_else(given).unwrap_or_else(|| engine.name().into());
     let work = Work::Unclosed(unclosed);
     let request = Request { engine: spec, flags: config.flags_given(), work };
     let mut messages = Vec::new();
@@ -91,6 +94,7 @@ fn write(
 ) -> Result<()> {
     let mut config = base.clone();
     (config.num, config.threads, config.seed) = (work.num, work.threads, work.seed);
+    config.csv.clone_from(&work.csv);
     let tasks = parse_tasks("recover")?;
     let (data, _) = config.dataset()?;
     config.fit_store(&tasks, data.raw_bytes());

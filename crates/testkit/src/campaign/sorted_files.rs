@@ -1,6 +1,7 @@
 //! Files of sorted pairs, for ingests.
 //!
-//! Invariant: the files together have the operations, each once, in key order.
+//! Invariant: the files together have the operations on keys, each once, in key order. Operations on
+//! ranges are left out: a sorted file has none here.
 
 use std::path::PathBuf;
 use std::sync::Arc;

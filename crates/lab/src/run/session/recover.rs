@@ -21,6 +21,7 @@ impl Session<'_> {
         let unclosed = Unclosed {
             dir: round.engine_dir.store(),
             num: config.num,
+            csv: config.csv.clone(),
             threads: config.threads,
             seed: config.seed,
             repetition: round.repetition,
@@ -36,16 +37,17 @@ impl Session<'_> {
         task: &TaskSpec,
         sample: &mut TaskSample,
     ) -> Result<()> {
-        if task.kind != TaskKind::Recover || !self.oracle.is_known() {
+        if task.kind != TaskKind::Recover {
             return Ok(());
         }
+        self.make_room();
+        let moment = Moment::now();
         let scan = TASKS.iter().find(|task| task.kind == TaskKind::ReadForward);
         let plan = Plan { reads: u64::MAX, threads: 1, ..self.plan(sample.position) };
         let Some((scan, prepared)) = scan.and_then(|scan| Some((scan, prepare(scan, &plan)?)))
         else {
             return Ok(());
         };
-        let moment = Moment::now();
         let progress = Progress::new(false, "", 1);
         let done = self.run_lists(scan, &prepared, plan.reads, &progress)?.done;
         self.checks.add(&moment);

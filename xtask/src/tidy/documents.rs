@@ -15,7 +15,7 @@ const MEASUREMENTS: &str = "docs/results/speed.md";
 const GLOSSARY_TERMS_MAX: usize = 20;
 const GLOSSARY: &str = "ARCHITECTURE.md";
 /// Maximum bytes of all files under version control.
-const TREE_BYTES_MAX: u64 = 15_500_000;
+const TREE_BYTES_MAX: u64 = 15_600_000;
 
 /// Adds the documents' problems to `problems`.
 pub fn check(root: &Path, problems: &mut Vec<String>) -> std::io::Result<()> {

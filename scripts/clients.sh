@@ -2,6 +2,7 @@
 # YCSB through LevelDB's C++ interface: one program (bindings/leveldb/bench/ycsb.cc) on two libraries.
 #
 # clients.sh build: builds the program and Esker's libleveldb.so.1d (scripts/shim.sh).
+# clients.sh program: builds only the program, target/clients/ycsb.
 # clients.sh round ENGINE: one round of experiments/clients.toml on "esker" or "leveldb", the library
 #     that is installed. `esker lab run clients` calls it and writes the round's description to its
 #     standard input. It builds nothing, and refuses what is older than its sources.
@@ -19,12 +20,11 @@ fail() {
     exit 1
 }
 usage() {
-    echo "usage: scripts/clients.sh build | round esker|leveldb" >&2
+    echo "usage: scripts/clients.sh build | program | round esker|leveldb" >&2
     exit 2
 }
 
-build() {
-    SHIM=must scripts/shim.sh
+compile() {
     mkdir -p "$target/clients"
     ${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -Werror -o "$program" "$source" -lleveldb -pthread
 }
@@ -54,7 +54,11 @@ sys.stdout.write("".join(f"{word}\0" for word in words))' "$description" 2>/dev/
 }
 
 case "${1:-} ${2:-}" in
-"build ") build ;;
+"build ")
+    SHIM=must scripts/shim.sh
+    compile
+    ;;
+"program ") compile ;;
 "round esker" | "round leveldb") round "$2" ;;
 *) usage ;;
 esac

@@ -75,9 +75,8 @@ cxx() {
 
 # Runs the benchmark of the C++ interface with few rows: it checks each row that it reads.
 clients() {
-    local program=$work/ycsb library dir output=""
-    ${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -Werror -o "$program" bindings/leveldb/bench/ycsb.cc \
-        -L"$shim" -lleveldb -pthread
+    local program=$target/clients/ycsb library dir output=""
+    scripts/clients.sh program
     # It ends with its input, which therefore stays open.
     [ -p "$work/open" ] || mkfifo "$work/open"
     for library in /nonexistent "$shim"; do

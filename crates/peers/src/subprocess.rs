@@ -38,8 +38,8 @@ fn answer(input: &mut dyn Read, output: &mut dyn Write, messages: &mut dyn Write
     let mut base = config();
     // For the task `recover`, whose store is written by one more process.
     base.child = std::env::current_exe().ok();
-    let name = split_spec(&request.engine).0.to_string();
-    base.engine_specs.insert(name, request.engine.clone());
+    let (name, path) = split_spec(&request.engine);
+    base.engine_specs.insert(name.into(), request.engine.clone());
     for (name, value) in &request.flags {
         base.set(name, value).map_err(LabError::usage)?;
     }
@@ -53,9 +53,8 @@ fn answer(input: &mut dyn Read, output: &mut dyn Write, messages: &mut dyn Write
             Ok(Reply { samples, ..Reply::default() })
         }
         Work::Unclosed(work) => {
-            let (name, path) = split_spec(&request.engine);
             let engine = engine_named(name, path)?;
-            Err(write_until_killed(&base, engine.as_ref(), &work, output))
+            match write_until_killed(&base, engine.as_ref(), &work, output)? {}
         }
         work => round(&request.engine, &base, work, messages),
     }

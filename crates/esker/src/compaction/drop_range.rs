@@ -2,9 +2,10 @@
 //! a dropped keyspace.
 //!
 //! The range is a gap: it reaches from the keyspace below that exists to the next one above that
-//! exists, or, where there is none, to the end of the dropped one. A range of the dropped keyspace alone would leave blocks without an owner: one block may hold the pairs of
-//! three keyspaces, so the drop of the middle one cuts nothing out, and later drops of its
-//! neighbours would cut away only their own parts.
+//! exists, or, where there is none, to the end of the dropped one. A range of the dropped keyspace
+//! alone would leave blocks without an owner: one block may hold the pairs of three keyspaces, so the
+//! drop of the middle one cuts nothing out, and later drops of its neighbours would cut away only
+//! their own parts.
 //!
 //! Invariants: the plan takes only slices inside the range, and no busy one. A file that the range
 //! covers is removed as a whole. Of other files only the slice is removed, and a compaction drops

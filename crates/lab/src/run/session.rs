@@ -123,14 +123,30 @@ pub(crate) fn note_close(closed: Result<()>, samples: &mut [TaskSample]) {
     }
 }
 
-/// Returns whether another process wrote into the store of these samples.
-fn has_other_writer(samples: &[TaskSample]) -> bool {
-    samples.iter().any(|sample| sample.task == "recover")
-}
-
-/// Returns the seed of the task at `position` of a round.
-pub(super) fn seed_of(config: &BenchConfig, repetition: usize, position: usize) -> u64 {
-    mix(config.seed ^ mix(((repetition as u64) << 32) | position as u64))
+/// Returns the plan of the task at `position` of the round with number `repetition`, for a store
+/// without accounts. Equal arguments give equal operations, also in another process.
+pub(super) fn plan_of<'a>(
+    config: &'a BenchConfig,
+    data: &'a Dataset,
+    oracle: &'a Oracle,
+    (repetition, position): (usize, usize),
+    generation: u32,
+) -> Plan<'a> {
+    Plan {
+        data,
+        oracle,
+        accounts: None,
+        threads: config.threads,
+        shared: config.share_operations,
+        thread: 0,
+        writes: data.rows(),
+        reads: config.reads.unwrap_or(data.rows()),
+        seek_nexts: config.seek_nexts,
+        mixgraph: &config.mixgraph,
+        queue_depth: config.queue_depth,
+        generation,
+        seed: mix(config.seed ^ mix(((repetition as u64) << 32) | position as u64)),
+    }
 }
 
 /// Runs all tasks. An engine's error ends the round; the samples measured before it are returned.
@@ -154,7 +170,9 @@ pub fn run(
             break;
         }
     }
-    session.quiet(&moment, &mut samples);
+    // What another process wrote is not counted, but its compactions are.
+    let is_counted = tasks.iter().all(|task| task.kind != TaskKind::Recover);
+    session.quiet(&moment, is_counted, &mut samples);
     note_close(session.close(), &mut samples);
     let mut used = moment.used().with_mapped(session.mapped_bytes);
     used.cpu_seconds -=
@@ -163,8 +181,7 @@ pub fn run(
     used.read_call_bytes = used.read_call_bytes.map(|bytes| bytes.saturating_sub(checked_bytes));
     let user_written_bytes = samples.iter().map(|sample| sample.user_written_bytes).sum();
     let amplified = used.write_amplification(user_written_bytes);
-    // What another process wrote is not counted, but its compactions are.
-    let is_counted = round.engine.capabilities().persistent && !has_other_writer(&samples);
+    let is_counted = is_counted && round.engine.capabilities().persistent;
     let record = SessionRecord {
         engine: round.engine.name().into(),
         repetition: round.repetition,
@@ -195,18 +212,18 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until the store is quiet and records the cost in the last sample.
-    fn quiet(&self, since: &Moment, samples: &mut [TaskSample]) {
+    /// Waits until the store is quiet and records the cost in the last sample. `is_counted` says whether
+    /// all bytes that were written are counted.
+    fn quiet(&self, since: &Moment, is_counted: bool, samples: &mut [TaskSample]) {
         let written: u64 = samples.iter().map(|sample| sample.user_written_bytes).sum();
-        let is_others = has_other_writer(samples);
         let (Some(target), Some(last)) = (&self.target, samples.last_mut()) else { return };
         if last.failed() || !self.round.engine.capabilities().persistent {
             return;
         }
         let waited = quiet::wait(target.as_ref());
         let used = since.used().with_mapped(self.mapped_so_far());
-        let amplified = used.write_amplification(written).map(|(ratio, _)| ratio);
-        let amplified = amplified.filter(|_| !is_others);
+        let amplified = used.write_amplification(written).filter(|_| is_counted);
+        let amplified = amplified.map(|(ratio, _)| ratio);
         let live = self.live_bytes().unwrap_or(0) as f64;
         last.quiet = Some(Quiet::found(waited, amplified, live, &self.round.engine_dir.store()));
     }
@@ -441,22 +458,10 @@ impl<'a> Session<'a> {
     }
 
     fn plan(&self, position: usize) -> Plan<'_> {
-        let config = self.round.config;
-        Plan {
-            data: self.round.data,
-            oracle: &self.oracle,
-            accounts: self.accounts.as_ref(),
-            threads: config.threads,
-            shared: config.share_operations,
-            thread: 0,
-            writes: self.round.data.rows(),
-            reads: config.reads.unwrap_or(self.round.data.rows()),
-            seek_nexts: config.seek_nexts,
-            mixgraph: &config.mixgraph,
-            queue_depth: config.queue_depth,
-            generation: self.generation,
-            seed: seed_of(config, self.round.repetition, position),
-        }
+        let Round { config, data, repetition, .. } = *self.round;
+        let at = (repetition, position);
+        let plan = plan_of(config, data, &self.oracle, at, self.generation);
+        Plan { accounts: self.accounts.as_ref(), ..plan }
     }
 
     fn measured(

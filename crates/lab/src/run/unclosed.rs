@@ -5,6 +5,7 @@
 //! no flush and no close runs. The pairs follow from the seed, the repetition and the task's
 //! position, so that the measuring process knows them without a word from the child.
 
+use std::convert::Infallible;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -13,12 +14,12 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::config::BenchConfig;
-use super::session::seed_of;
+use super::session::plan_of;
 use super::subprocess::{self, Reply, Request, Work};
 use crate::error::{LabError, LabErrorKind, Result};
 use crate::target::Engine;
 use crate::workload::oracle::Oracle;
-use crate::workload::prepare::{Plan, prepare};
+use crate::workload::prepare::prepare;
 use crate::workload::tasks::parse_tasks;
 
 /// What the child says when every pair is written.
@@ -79,19 +80,7 @@ pub fn write_until_killed(
     engine: &dyn Engine,
     work: &Unclosed,
     output: &mut dyn Write,
-) -> LabError {
-    match write(base, engine, work, output) {
-        Ok(()) => LabError::engine("the process outlived its own SIGKILL"),
-        Err(error) => error,
-    }
-}
-
-fn write(
-    base: &BenchConfig,
-    engine: &dyn Engine,
-    work: &Unclosed,
-    output: &mut dyn Write,
-) -> Result<()> {
+) -> Result<Infallible> {
     let mut config = base.clone();
     (config.num, config.threads, config.seed) = (work.num, work.threads, work.seed);
     config.csv.clone_from(&work.csv);
@@ -99,22 +88,8 @@ fn write(
     let (data, _) = config.dataset()?;
     config.fit_store(&tasks, data.raw_bytes());
     let oracle = Oracle::unknown(&data);
-    let plan = Plan {
-        data: &data,
-        oracle: &oracle,
-        accounts: None,
-        threads: config.threads,
-        shared: config.share_operations,
-        thread: 0,
-        writes: data.rows(),
-        reads: 0,
-        seek_nexts: 0,
-        mixgraph: &config.mixgraph,
-        queue_depth: None,
-        generation: work.generation,
-        seed: seed_of(&config, work.repetition, work.position),
-    };
-    let prepared = prepare(&tasks[0], &plan)
+    let at = (work.repetition, work.position);
+    let prepared = prepare(&tasks[0], &plan_of(&config, &data, &oracle, at, work.generation))
         .ok_or_else(|| LabError::engine("the data is too small for the task"))?;
     let store = engine.open(&work.dir, &config.store)?;
     for list in &prepared.lists {
@@ -124,9 +99,7 @@ fn write(
     }
     let failed = |e: std::io::Error| LabError::new(LabErrorKind::Io, format!("cannot say so: {e}"));
     output.write_all(WRITTEN).and_then(|()| output.flush()).map_err(failed)?;
-    let killed = kill_process(getpid(), Signal::KILL);
-    killed.map_err(|e| failed(e.into()))?;
     // The signal is delivered before the call returns to this thread.
-    std::mem::forget(store);
-    Ok(())
+    kill_process(getpid(), Signal::KILL).map_err(|e| failed(e.into()))?;
+    Err(LabError::engine("the process outlived its own SIGKILL"))
 }

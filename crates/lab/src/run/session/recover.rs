@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::Session;
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::measure::counters::Moment;
 use crate::record::schema::TaskSample;
 use crate::run::progress::Progress;
@@ -12,7 +12,7 @@ use crate::run::threads::Outcome;
 use crate::run::unclosed::{Unclosed, write_and_kill};
 use crate::run::work::Done;
 use crate::workload::prepare::{OpList, Plan, prepare};
-use crate::workload::tasks::{TASKS, TaskKind, TaskSpec};
+use crate::workload::tasks::{TaskKind, TaskSpec, parse_tasks};
 
 impl Session<'_> {
     /// Lets another process write what the task `recover` opens.
@@ -42,12 +42,10 @@ impl Session<'_> {
         }
         self.make_room();
         let moment = Moment::now();
-        let scan = TASKS.iter().find(|task| task.kind == TaskKind::ReadForward);
+        let scan = &parse_tasks("readseq")?[0];
         let plan = Plan { reads: u64::MAX, threads: 1, ..self.plan(sample.position) };
-        let Some((scan, prepared)) = scan.and_then(|scan| Some((scan, prepare(scan, &plan)?)))
-        else {
-            return Ok(());
-        };
+        let prepared = prepare(scan, &plan)
+            .ok_or_else(|| LabError::engine("the content cannot be compared"))?;
         let progress = Progress::new(false, "", 1);
         let done = self.run_lists(scan, &prepared, plan.reads, &progress)?.done;
         self.checks.add(&moment);
